@@ -1,0 +1,235 @@
+"""Models on disk: weights as safetensors, everything else in a JSON card.
+
+A model is a folder with `model.safetensors` and `card.json`. Loading never runs code
+from a file. The card holds what is needed to rebuild the model (equation, settings,
+statistics, checksum) and what a reader wants to know (training, measured errors).
+"""
+
+import hashlib
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load as load_tensors
+from safetensors.torch import save as save_tensors
+from torch import Tensor
+
+from prisma_lib import devices, pdes
+from prisma_lib.errors import CheckpointError, PrismaError
+from prisma_lib.files import write_atomically, write_json
+from prisma_lib.model import ModelConfig, Prisma
+from prisma_lib.pdes.base import Statistics
+
+FORMAT = 1
+WEIGHTS, CARD = "model.safetensors", "card.json"
+SHIPPED = Path(__file__).parents[1] / "outputs" / "models"
+
+Card = dict[str, Any]
+
+
+def shipped() -> tuple[str, ...]:
+    """Lists the models that ship with the project."""
+    return tuple(sorted(path.parent.name for path in SHIPPED.glob(f"*/{CARD}")))
+
+
+def save(
+    folder: Path | str,
+    model: Prisma,
+    notes: Card | None = None,
+    dtype: torch.dtype = torch.float16,
+) -> Card:
+    """Writes a model.
+
+    Args:
+        folder: Where to; made if missing, replaced file by file.
+        model: The model.
+        notes: What the card says beside what is needed to rebuild the model.
+        dtype: Type of the stored weights.
+
+    Returns:
+        The card.
+
+    Raises:
+        CheckpointError: When a weight is not finite in that type.
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    weights = {k: v.detach().to("cpu", dtype) for k, v in model.state_dict().items()}
+    _check_finite(weights, folder)
+    content = save_tensors({k: v.contiguous() for k, v in weights.items()})
+    pde = model.pde
+    card: Card = {
+        "format": FORMAT,
+        "pde": {
+            "name": pde.name,
+            "size": pde.size,
+            "options": pde.options,
+            "equation": pde.equation,
+            "coefficients": pde.coefficients,
+        },
+        "model": asdict(model.config),
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "statistics": asdict(model.statistics),
+        "weights": {
+            "dtype": str(dtype).removeprefix("torch."),
+            "bytes": len(content),
+            "sha256": hashlib.sha256(content).hexdigest(),
+        },
+        **(notes or {}),
+    }
+    write_atomically(folder / WEIGHTS, content)
+    write_card(folder, card)
+    return card
+
+
+def write_card(folder: Path | str, card: Card) -> None:
+    """Writes a model's card as strict JSON."""
+    write_json(Path(folder) / CARD, card)
+
+
+def find(name: str | Path) -> Path:
+    """Finds a model's folder by the name of a shipped model or by its path.
+
+    Raises:
+        CheckpointError: When there is none.
+    """
+    for folder in (SHIPPED / str(name), Path(name)):
+        if (folder / CARD).is_file():
+            return folder
+    if Path(name).is_file():
+        raise CheckpointError(
+            f"{name} is a file, not a model folder: models are folders with "
+            f"{WEIGHTS} and {CARD}. Pickles (.pt, .pkl) are never loaded, because "
+            "they can run code; convert them to safetensors where you trust them"
+        )
+    raise CheckpointError(
+        f"no model {str(name)!r}: shipped are {', '.join(shipped()) or 'none'}; "
+        f"or give the path of a folder with {WEIGHTS} and {CARD}"
+    )
+
+
+def read_card(folder: Path | str) -> Card:
+    """Reads and checks a model's card.
+
+    Raises:
+        CheckpointError: When it is damaged or of a newer format.
+    """
+    path = Path(folder) / CARD
+    try:
+        card: Card = json.loads(path.read_text())
+        version = card["format"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"corrupt: {path} is no model card ({error})") from error
+    if version != FORMAT:
+        raise CheckpointError(
+            f"{path} was written in format {version}, this library reads {FORMAT}: "
+            "update prisma_lib"
+        )
+    return card
+
+
+def load(name: str | Path, *, pde: str | None = None, device: str = "cpu") -> Prisma:
+    """Loads a model for solving.
+
+    Args:
+        name: Name of a shipped model, such as "darcy-32", or a folder.
+        pde: Refuse a model of any other equation.
+        device: "cpu", "cuda" or "auto".
+
+    Returns:
+        The model in evaluation mode, float32.
+
+    Raises:
+        CheckpointError: When there is no such model, or it is damaged, of a newer
+            format, or of another equation.
+        ConfigError: When the device is not there.
+    """
+    folder = find(name)
+    card = read_card(folder)
+    trained = card["pde"]["name"]
+    if pde is not None and pde != trained:
+        raise CheckpointError(
+            f"{folder} was trained for {trained}, asked for {pde}: load a {pde} model"
+        )
+    target = devices.resolve(device)
+    model = build(card, folder)
+    weights = _read_weights(folder / WEIGHTS, card["weights"])
+    _check_names(set(weights), set(model.state_dict()), folder)
+    _check_shapes(weights, model.state_dict(), folder)
+    model.load_state_dict({k: v.float() for k, v in weights.items()})
+    return model.eval().requires_grad_(False).to(target)
+
+
+def build(card: Card, source: Path) -> Prisma:
+    """Builds the model that a card describes, with fresh weights.
+
+    Raises:
+        CheckpointError: When the card's settings make no model.
+    """
+    try:
+        equation, statistics = card["pde"], card["statistics"]
+        problem = pdes.load(
+            equation["name"], size=equation["size"], **equation["options"]
+        )
+        numbers = Statistics(
+            tuple(statistics["mean"]),
+            tuple(statistics["std"]),
+            statistics["residual_rms"],
+        )
+        return Prisma(problem, ModelConfig.from_dict(card["model"]), numbers)
+    except (KeyError, TypeError, PrismaError) as error:
+        raise CheckpointError(f"{source}: the card makes no model: {error}") from error
+
+
+def _read_weights(path: Path, entry: Card) -> dict[str, Tensor]:
+    content = path.read_bytes() if path.is_file() else b""
+    if len(content) != entry["bytes"]:
+        raise CheckpointError(
+            f"corrupt: {path} has {len(content)} bytes, its card says "
+            f"{entry['bytes']} (truncated?); restore the file, for example with git"
+        )
+    if hashlib.sha256(content).hexdigest() != entry["sha256"]:
+        raise CheckpointError(f"corrupt: checksum mismatch of {path}; restore the file")
+    try:
+        weights: dict[str, Tensor] = load_tensors(content)
+    except SafetensorError as error:
+        raise CheckpointError(f"corrupt: {path}: {error}") from error
+    expected = getattr(torch, entry["dtype"])
+    for name, value in weights.items():
+        if value.dtype != expected:
+            raise CheckpointError(
+                f"{path}: {name} is {value.dtype}, the card says {expected}"
+            )
+    _check_finite(weights, path)
+    return weights
+
+
+def _check_finite(weights: dict[str, Tensor], source: Path) -> None:
+    for name, value in weights.items():
+        if not torch.isfinite(value).all():
+            raise CheckpointError(
+                f"{source}: weight {name} has NaN or Inf; use an earlier checkpoint"
+            )
+
+
+def _check_names(found: set[str], wanted: set[str], source: Path) -> None:
+    if found != wanted:
+        missing, extra = sorted(wanted - found)[:3], sorted(found - wanted)[:3]
+        raise CheckpointError(
+            f"{source}: weights do not fit the card's model: missing {missing}, "
+            f"unexpected {extra}"
+        )
+
+
+def _check_shapes(
+    found: dict[str, Tensor], wanted: dict[str, Tensor], source: Path
+) -> None:
+    for name, value in found.items():
+        if value.shape != wanted[name].shape:
+            raise CheckpointError(
+                f"{source}: {name} has shape {tuple(value.shape)}, the card's model "
+                f"needs {tuple(wanted[name].shape)}"
+            )

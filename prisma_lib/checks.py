@@ -1,0 +1,137 @@
+"""Checks of what a user hands in, before anything expensive starts."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from prisma_lib.errors import ConfigError, DataError, ShapeError
+from prisma_lib.pdes.base import PDE, Field
+
+Array = Tensor | NDArray[Any]
+
+
+def check_seed(seed: object, name: str = "seed") -> int:
+    """Returns the seed if it is one.
+
+    Args:
+        seed: What was given.
+        name: What to call it in the message.
+
+    Returns:
+        The seed, a whole number in [0, 2^63).
+
+    Raises:
+        ConfigError: When it is anything else; `True` and "42" are no seeds.
+    """
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer):
+        raise ConfigError(
+            f"{name}={seed!r} is a {type(seed).__name__}: give a whole number in "
+            "[0, 2^63), such as 0"
+        )
+    if not 0 <= seed < 2**63:
+        raise ConfigError(f"{name}={seed}: give a whole number in [0, 2^63), such as 0")
+    return int(seed)
+
+
+def measured(
+    pde: PDE, name: str, values: Array | None, mask: Array | None
+) -> tuple[Field, Field] | None:
+    """Checks one measured field.
+
+    Args:
+        pde: The equation, whose grid the field lives on.
+        name: What to call the field in messages.
+        values: The field `(x, y)` or `(b, 1, x, y)`; without a mask NaN means missing.
+        mask: 1 where it was measured; same shape.
+
+    Returns:
+        Values, 0 where not measured, and mask, float32; `None` for an unknown field.
+
+    Raises:
+        ShapeError: When the shape is not that of the grid or of the mask.
+        DataError: When a value or a mask value cannot be used.
+    """
+    if values is None:
+        if mask is not None:
+            raise ShapeError(
+                f"mask_{name} was given without {name}: give the values of {name} too, "
+                f"or leave mask_{name} out"
+            )
+        return None
+    field = _lifted(name, values).to(torch.float32)
+    if field.shape[-2:] != pde.grid.shape:
+        raise ShapeError(
+            f"{name} has {tuple(field.shape[-2:])} points, but {pde.name} has a grid "
+            f"of {pde.grid.shape}; build the PDE with size={field.shape[-2]}, or "
+            f"resample {name}"
+        )
+    _refuse(name, "infinite in float32", field.isinf(), "mark missing points with NaN")
+    missing = field.isnan()
+    if mask is None:
+        seen = (~missing).to(torch.float32)
+    else:
+        seen = _checked_mask(name, mask, field)
+        advice = "set the mask to 0 there"
+        _refuse(name, "NaN where its mask is 1", missing & seen.bool(), advice)
+    return torch.where(seen.bool(), field, 0.0), seen
+
+
+def _checked_mask(name: str, mask: Array, field: Field) -> Field:
+    lifted = _lifted(f"mask_{name}", mask)
+    if lifted.shape != field.shape:
+        raise ShapeError(
+            f"mask_{name} has shape {tuple(lifted.shape)} but {name} has "
+            f"{tuple(field.shape)}: give one mask value for each value of {name}"
+        )
+    odd = (lifted != 0) & (lifted != 1)
+    if odd.any():
+        where = odd.nonzero()[0].tolist()
+        raise DataError(
+            f"mask_{name} must be 0/1; found {lifted[tuple(where)].item()} at {where} "
+            "(b, c, x, y); threshold it first"
+        )
+    return (lifted == 1).to(field.device, torch.float32)
+
+
+def _lifted(name: str, value: Array) -> Tensor:
+    """Returns a detached tensor `(b, 1, x, y)` of a user's array, dtype unchanged."""
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind not in "biufc" or value.dtype.char in "gG":
+            raise DataError(
+                f"{name} is an array of {value.dtype}: give an array of numbers of at "
+                "most 64 bits, such as float32"
+            )
+        # A copy: torch knows neither negative strides nor foreign byte orders.
+        value = torch.from_numpy(value.astype(value.dtype.newbyteorder("="), order="C"))
+    if not isinstance(value, Tensor):
+        raise DataError(
+            f"{name} is a {type(value).__name__}: give a numpy array or a torch tensor"
+        )
+    if value.is_complex():
+        raise DataError(
+            f"{name} is complex ({value.dtype}): fields are real; pass the part that "
+            "you mean, such as its .real"
+        )
+    if value.ndim not in (2, 4):
+        raise ShapeError(
+            f"{name} has shape {tuple(value.shape)}: give one field (x, y) or a batch "
+            "(b, c, x, y); a stack (b, x, y) needs its channel axis, [:, None]"
+        )
+    lifted = value.detach() if value.ndim == 4 else value.detach()[None, None]
+    if lifted.shape[0] == 0 or lifted.shape[1] != 1:
+        raise ShapeError(
+            f"{name} has shape {tuple(value.shape)} in the order (b, c, x, y): the "
+            "batch must hold at least one field, of exactly one channel"
+        )
+    return lifted
+
+
+def _refuse(name: str, what: str, bad: Tensor, advice: str) -> None:
+    if bad.any():
+        raise DataError(
+            f"{name} is {what} at {int(bad.sum())} point(s), first at "
+            f"{bad.nonzero()[0].tolist()} (b, c, x, y): {advice}"
+        )

@@ -1,0 +1,29 @@
+"""Files that are either old or new, never half written."""
+
+import json
+import os
+from pathlib import Path
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Writes a file so that a crash leaves either the old content or the new.
+
+    Args:
+        path: File to write; its folder exists.
+        content: All of its bytes.
+    """
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with part.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def write_json(path: Path, content: object) -> None:
+    """Writes strict JSON atomically: a number that is not finite is an error."""
+    text = json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False)
+    write_atomically(path, (text + "\n").encode())

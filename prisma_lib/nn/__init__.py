@@ -1,0 +1,1 @@
+"""Network blocks. None of them knows which equation it serves."""

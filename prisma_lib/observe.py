@@ -1,0 +1,258 @@
+"""What was measured of a pair `(a, u)`, and how tasks and sensors hide the rest.
+
+An `Observation` holds values in physical units and 0/1 masks; where a mask is 0 the
+value is 0, never NaN. `observation` is the door for a user's arrays and checks them;
+`observe` hides parts of a clean pair as a task says. Masks and noise of problem `i`
+depend on `(key, i)` alone, whatever batch the problem stands in. The tasks themselves,
+and their masks in training, are in `tasks.py` and can be imported from here too.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from prisma_lib.checks import Array, measured
+from prisma_lib.errors import ConfigError, DataError, ShapeError
+from prisma_lib.fields import keyed_normal, keyed_uniform
+from prisma_lib.pdes.base import PDE, Field
+from prisma_lib.tasks import (
+    TASK_PROBABILITIES,
+    TASKS,
+    levels,
+    sample_rates,
+    sample_tasks,
+    task_masks,
+    task_numbers,
+)
+
+__all__ = [
+    "TASKS",
+    "TASK_PROBABILITIES",
+    "Observation",
+    "add_noise",
+    "mix",
+    "observation",
+    "observe",
+    "sample_rates",
+    "sample_tasks",
+    "task_masks",
+]
+
+Pair = Float[Tensor, "b 2 x y"]
+
+
+@dataclass(frozen=True)
+class Observation:
+    """Values and masks of what was measured, float32, in physical units.
+
+    Args:
+        a: Measured input field; 0 where it was not measured.
+        u: Measured solution field; 0 where it was not measured.
+        mask_a: 1 where `a` was measured, else 0.
+        mask_u: 1 where `u` was measured, else 0.
+    """
+
+    a: Field
+    u: Field
+    mask_a: Field
+    mask_u: Field
+
+    @property
+    def batch(self) -> int:
+        """Number of problems."""
+        return self.a.shape[0]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Points per axis."""
+        return self.a.shape[-2], self.a.shape[-1]
+
+    @property
+    def x(self) -> Pair:
+        """Both fields as channels `[a, u]`."""
+        return torch.cat([self.a, self.u], dim=1)
+
+    @property
+    def mask(self) -> Pair:
+        """Both masks as channels `[a, u]`."""
+        return torch.cat([self.mask_a, self.mask_u], dim=1)
+
+    def to(self, device: torch.device | str) -> "Observation":
+        """Returns the observation on another device."""
+        moved = (part.to(device) for part in self._parts())
+        return Observation(*moved)
+
+    def repeat(self, samples: int) -> "Observation":
+        """Repeats every problem; draw `s` of problem `j` is row `s * batch + j`."""
+        tiled = (part.repeat(samples, 1, 1, 1) for part in self._parts())
+        return Observation(*tiled)
+
+    def _parts(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        return self.a, self.u, self.mask_a, self.mask_u
+
+
+def observation(
+    pde: PDE,
+    a: Array | None = None,
+    u: Array | None = None,
+    mask_a: Array | None = None,
+    mask_u: Array | None = None,
+    *,
+    allow_nothing: bool = False,
+) -> Observation:
+    """Makes an observation of a user's arrays, after checking them.
+
+    Numbers of any real type become float32; gradients are dropped; the arrays are left
+    as they are. Without a mask NaN means missing; with one, a value outside it is
+    ignored. Masks that are 1 everywhere, for both fields too, are fine.
+
+    Args:
+        pde: The equation, whose grid the fields live on.
+        a: Input field `(x, y)` or `(b, 1, x, y)`, physical units; `None`: unknown.
+        u: Solution field, likewise.
+        mask_a: 1 or True where `a` was measured; same shape as `a`.
+        mask_u: 1 or True where `u` was measured; same shape as `u`.
+        allow_nothing: Accept an observation of no point at all (unconditional
+            sampling). With neither `a` nor `u` it is one problem.
+
+    Returns:
+        The observation, on the device of the fields.
+
+    Raises:
+        ShapeError: When a shape is not that of the grid, the other field or the field
+            of the mask, when a mask has no field, or when the batch is empty.
+        DataError: When a value is infinite, complex, or NaN where its mask is 1, when a
+            mask holds anything but 0 and 1, or when nothing was observed.
+    """
+    given = {
+        "a": measured(pde, "a", a, mask_a),
+        "u": measured(pde, "u", u, mask_u),
+    }
+    known = [pair for pair in given.values() if pair is not None]
+    if len(known) == 2:
+        _check_same_batch(known[0][0], known[1][0])
+    if not allow_nothing and not any(mask.any() for _, mask in known):
+        raise DataError(
+            "nothing observed: a and u are missing at every point; give at least one "
+            "value, or ask for unconditional samples with allow_nothing=True"
+        )
+    empty = torch.zeros(1, 1, *pde.grid.shape)
+    blank = torch.zeros_like(known[0][0]) if known else empty
+    (a_obs, seen_a), (u_obs, seen_u) = (
+        pair or (blank, blank.clone()) for pair in given.values()
+    )
+    return Observation(a_obs, u_obs, seen_a, seen_u)
+
+
+def _check_same_batch(a: Tensor, u: Tensor) -> None:
+    if a.shape != u.shape:
+        raise ShapeError(
+            f"a has shape {tuple(a.shape)} but u has {tuple(u.shape)}: both must hold "
+            "the same number of problems, or observe one field only"
+        )
+    if a.device != u.device:
+        raise DataError(
+            f"a is on {a.device} but u is on {u.device}: move one with .to(...)"
+        )
+
+
+def observe(
+    task: str,
+    a: Field,
+    u: Field,
+    *,
+    rate: float = 0.03,
+    key: int = 0,
+    index: Sequence[int],
+) -> Observation:
+    """Hides parts of a clean pair as a task says.
+
+    Args:
+        task: One of `TASKS`. "full" tasks observe all of one field, "sparse" ones each
+            of its points with probability `rate`, independently.
+        a: Input field.
+        u: Solution field.
+        rate: Probability that a point is observed, in (0, 1]; full tasks ignore it.
+        key: Names the random stream of masks.
+        index: Number of each problem in that stream.
+
+    Returns:
+        The observation, on the device of `a`. A sparse mask may be empty by chance.
+
+    Raises:
+        ConfigError: When the task is unknown or the rate impossible.
+        ShapeError: When the fields differ in shape, or `index` differs in number.
+    """
+    if not 0 < rate <= 1:
+        raise ConfigError(
+            f"rate={rate}: the share of observed points must be in (0, 1]; for none "
+            "use the task 'uncond'"
+        )
+    _check_same_batch(a, u)
+    _check_index(index, a)
+    tasks = task_numbers([task] * len(index))
+    uniform = keyed_uniform(key, index, tuple(a.shape[1:]), purpose="mask")
+    shares = levels(tasks, torch.full((len(index),), rate))
+    mask_a, mask_u = ((uniform < share).to(a.device, torch.float32) for share in shares)
+    a_obs, u_obs = (
+        torch.where(mask.bool(), field.to(torch.float32), 0.0)
+        for mask, field in ((mask_a, a), (mask_u, u))
+    )
+    return Observation(a_obs, u_obs, mask_a, mask_u)
+
+
+def add_noise(
+    observation: Observation,
+    sd_a: float,
+    sd_u: float,
+    key: int,
+    index: Sequence[int],
+) -> Observation:
+    """Adds independent Gaussian sensor noise to the observed points.
+
+    Args:
+        observation: The clean observation.
+        sd_a: Standard deviation of the noise on `a`, physical units, at least 0.
+        sd_u: Standard deviation of the noise on `u`, likewise.
+        key: Names the random stream of noise.
+        index: Number of each problem in that stream.
+
+    Returns:
+        The noisy observation, with the same masks.
+
+    Raises:
+        ConfigError: When a standard deviation is negative or not finite.
+        ShapeError: When `index` and the observation differ in number.
+    """
+    for name, sd in (("sd_a", sd_a), ("sd_u", sd_u)):
+        if not (math.isfinite(sd) and sd >= 0):
+            raise ConfigError(f"{name}={sd}: noise needs a finite value of at least 0")
+    _check_index(index, observation.a)
+    noise = keyed_normal(key, index, (2, *observation.shape), purpose="sensor noise")
+    noise = noise.to(observation.a.device) * observation.mask
+    return replace(
+        observation,
+        a=observation.a + sd_a * noise[:, :1],
+        u=observation.u + sd_u * noise[:, 1:],
+    )
+
+
+def mix(
+    mask: Float[Tensor, "b c x y"],
+    x_obs: Float[Tensor, "b c x y"],
+    x: Float[Tensor, "b c x y"],
+) -> Float[Tensor, "b c x y"]:
+    """Puts observed values into a field; what stands elsewhere in `x_obs` is unseen."""
+    return torch.where(mask.bool(), x_obs, x)
+
+
+def _check_index(index: Sequence[int], field: Field) -> None:
+    if len(index) != field.shape[0]:
+        raise ShapeError(
+            f"index names {len(index)} problems but the fields hold {field.shape[0]}: "
+            "give one number for each"
+        )

@@ -1,0 +1,50 @@
+"""The equations, found by the files in this folder.
+
+`names()` lists the modules; `load(name)` imports one and builds its PDE. Nothing keeps
+a list: a new file is a new equation.
+"""
+
+import importlib
+import pkgutil
+from functools import cache
+from typing import Any
+
+from prisma_lib.errors import ConfigError, unknown_name
+from prisma_lib.pdes.base import PDE
+
+__all__ = ["PDE", "load", "names"]
+
+
+@cache
+def names() -> tuple[str, ...]:
+    """Lists the equations that exist, in alphabetical order."""
+    modules = (module.name for module in pkgutil.iter_modules(__path__))
+    return tuple(sorted(name for name in modules if name != "base"))
+
+
+def load(name: str, size: int = 32, **coefficients: Any) -> PDE:
+    """Builds an equation by name.
+
+    Args:
+        name: One of `names()`.
+        size: Points per axis.
+        **coefficients: Constants of the equation; see its docstring.
+
+    Returns:
+        The PDE.
+
+    Raises:
+        ConfigError: When the name or a coefficient is unknown, or a value impossible.
+        ShapeError: When the grid is too small.
+    """
+    if name not in names():
+        raise unknown_name("PDE", name, names())
+    module = importlib.import_module(f"{__name__}.{name}")
+    factory = getattr(module, module.__all__[0])
+    try:
+        pde: PDE = factory(size=size, **coefficients)
+    except TypeError as error:
+        raise ConfigError(
+            f"{name} cannot be built from {sorted(coefficients)}: {error}"
+        ) from error
+    return pde

@@ -1,0 +1,185 @@
+"""The contract that every equation meets.
+
+A PDE pairs an input field `a` with a solution field `u`, both of shape `(b, 1, x, y)`
+in physical units. It draws inputs, solves for `u`, and evaluates its residual. The kind
+of a PDE says which contract tests it must pass:
+
+- `discrete`: `solve` zeroes `residual` to rounding.
+- `one_step`: `u` is the state one time step after `a`; the residual of a fine solution
+  keeps the truncation error of one implicit step.
+- `space_time`: the residual lives on a space-time grid.
+- `geometric`: a distance-like field; the residual is meaningful away from its kinks.
+
+A new equation is a new module in this folder whose class is named in `__all__`; nothing
+else needs to change.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from prisma_lib.errors import ConfigError, ShapeError
+from prisma_lib.grids import Grid
+
+Field = Float[Tensor, "b 1 x y"]
+Interior = Float[Tensor, "b 1 _ _"]
+Kind = Literal["discrete", "one_step", "space_time", "geometric"]
+Direction = Literal["forward", "inverse", "reconstruct"]
+Metric = Literal["relative_l2", "error_rate"]
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What normalises the fields of a PDE, in physical units.
+
+    Args:
+        mean: Mean of `a` and of `u`.
+        std: Standard deviation of `a` and of `u`, positive.
+        residual_rms: Root mean square of the residual of the stored truth: rounding
+            for steady equations, the declared floor for others.
+    """
+
+    mean: tuple[float, float]
+    std: tuple[float, float]
+    residual_rms: float
+
+
+class PDE(ABC):
+    """An equation with its input distribution, reference solver and residual.
+
+    Args:
+        size: Points per axis.
+
+    Raises:
+        ConfigError: When `size` is not a whole number.
+        ShapeError: When `size` is too small for the stencil.
+    """
+
+    name: ClassVar[str]
+    equation: ClassVar[str]
+    kind: ClassVar[Kind]
+    order: ClassVar[float | None]
+    floor: float = 0.0
+    periodic: ClassVar[tuple[bool, bool]] = (False, False)
+    lengths: ClassVar[tuple[float, float]] = (1.0, 1.0)
+
+    def __init__(self, size: int = 32) -> None:
+        if isinstance(size, bool) or not isinstance(size, int):
+            raise ConfigError(
+                f"size={size!r} is no number of points: give a whole number such as 32"
+            )
+        self.size = size
+        self.grid = Grid((size, size), self.lengths, periodic=self.periodic)
+
+    @property
+    def coefficients(self) -> dict[str, float | int | bool | str]:
+        """Every constant of the equation and its input distribution, by name."""
+        return {}
+
+    @property
+    def options(self) -> dict[str, float | int | bool | str]:
+        """The constructor's arguments beside `size`, by name."""
+        return {}
+
+    def resized(self, size: int) -> "PDE":
+        """Returns the same equation on a grid of `size` points per axis."""
+        return type(self)(size=size, **self.options)
+
+    @abstractmethod
+    def draw(self, key: int, index: Sequence[int]) -> Field:
+        """Draws the inputs numbered `index` of the random stream `key`.
+
+        Input `i` of a stream does not depend on which others are drawn with it, nor on
+        the device: it is drawn on the CPU.
+
+        Args:
+            key: Names the stream, in [0, 2^64).
+            index: Numbers of the wanted inputs in the stream.
+
+        Returns:
+            Inputs in physical units, float32, on the CPU.
+        """
+
+    def sample(self, num: int, generator: torch.Generator) -> Field:
+        """Draws `num` inputs; the generator yields the key of their stream.
+
+        Args:
+            num: Number of inputs, at least 1.
+            generator: Source of randomness; advanced by one draw whatever `num` is.
+
+        Returns:
+            Inputs in physical units, float32, on the CPU.
+
+        Raises:
+            ConfigError: When `num` is below 1.
+        """
+        if num < 1:
+            raise ConfigError(f"num={num}: ask for at least one sample")
+        device = generator.device
+        key = torch.randint(2**63 - 1, (), generator=generator, device=device)
+        return self.draw(int(key.item()), range(num))
+
+    @abstractmethod
+    def solve(self, a: Field) -> Field:
+        """Solves for `u` with the reference solver, in float64 inside.
+
+        Args:
+            a: Inputs on this PDE's grid, physical units.
+
+        Returns:
+            Solutions of the dtype and on the device of `a`.
+        """
+
+    @abstractmethod
+    def residual(self, a: Field, u: Field) -> Interior:
+        """Evaluates the residual in physical units where it is defined.
+
+        Args:
+            a: Input field.
+            u: Solution field.
+
+        Returns:
+            Left side minus right side of the equation: the interior of a bounded
+            domain, every point of a periodic one.
+        """
+
+    @abstractmethod
+    def exact(self) -> tuple[Field, Field]:
+        """Returns a smooth pair that solves the continuous equation, in float64."""
+
+    def check(self, *fields: Tensor) -> None:
+        """Refuses fields that are not `(b, 1, x, y)` on this grid.
+
+        Args:
+            fields: What a user handed in.
+
+        Raises:
+            ShapeError: When one has another grid or channel axis or number of samples,
+                or holds no sample.
+        """
+        for field in fields:
+            num = len(field) if field.ndim else 0
+            if num < 1 or tuple(field.shape[1:]) != (1, *self.grid.shape):
+                raise ShapeError(
+                    f"a field of shape {tuple(field.shape)} does not fit {self.name}: "
+                    f"it needs (b, 1, {self.grid.shape[0]}, {self.grid.shape[1]}) with "
+                    "b at least 1; build the PDE with the size of the field"
+                )
+        if len({len(field) for field in fields}) > 1:
+            raise ShapeError(
+                f"{self.name} was given fields of {[len(field) for field in fields]} "
+                "samples: give one a for each u"
+            )
+
+    def error(self, direction: Direction) -> Metric:
+        """Names the metric that judges a prediction in this direction."""
+        return "relative_l2"
+
+    def snap(self, a: Field) -> Field:
+        """Moves a predicted input onto the values that inputs can have."""
+        return a

@@ -1,0 +1,275 @@
+"""Pictures of fields, spectra and training: the only room that draws.
+
+A function takes tensors and returns a matplotlib figure; the notebook decides where it
+goes. The first tensor axis runs to the right, the second upwards.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+from matplotlib.ticker import ScalarFormatter
+from torch import Tensor
+
+from prisma_lib.solve import Solution
+from prisma_lib.spectral import radial_spectrum
+
+STYLE = Path(__file__).with_name("prisma.mplstyle")
+PANEL = 2.05  # inches per field
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One field of a picture.
+
+    Args:
+        values: The field, `(x, y)`; NaN is left white.
+        title: Text above it.
+        like: Panels of one group share limits and colour bar.
+        signed: Draw with a diverging map centred on zero.
+    """
+
+    values: Tensor
+    title: str
+    like: str = ""
+    signed: bool = False
+
+
+@contextmanager
+def style() -> Iterator[None]:
+    """Applies the project's figure style inside a block."""
+    with plt.style.context(str(STYLE)):
+        yield
+
+
+def grid(rows: Sequence[Sequence[Panel]], labels: Sequence[str] = ()) -> Figure:
+    """Draws fields in rows; a group in a row shares its limits and colour bar.
+
+    Args:
+        rows: Panels, row by row.
+        labels: Text at the left of each row.
+    """
+    wide = max(len(row) for row in rows)
+    with style():
+        figure, axes = plt.subplots(
+            len(rows),
+            wide,
+            figsize=(PANEL * wide * 1.12, PANEL * len(rows) * 1.05),
+            squeeze=False,
+        )
+        for line, row in zip(axes, rows, strict=True):
+            _draw_row(figure, line, row)
+        for line, label in zip(axes, labels, strict=False):
+            line[0].set_ylabel(label)
+    return figure
+
+
+def _draw_row(figure: Figure, axes: Sequence[Axes], row: Sequence[Panel]) -> None:
+    for axis in axes[len(row) :]:
+        axis.set_axis_off()
+    groups = dict.fromkeys(panel.like or panel.title for panel in row)
+    for group in groups:
+        members = [
+            (axis, panel)
+            for axis, panel in zip(axes, row, strict=False)
+            if (panel.like or panel.title) == group
+        ]
+        norm = _limits([panel for _, panel in members])
+        for axis, panel in members:
+            cmap = "RdBu_r" if panel.signed else "viridis"
+            image = field(axis, panel.values, panel.title, norm, cmap)
+        last = [axis for axis, _ in members]
+        ticks = ScalarFormatter()
+        ticks.set_powerlimits((-2, 3))
+        bar = figure.colorbar(
+            image, ax=last, shrink=0.8, pad=0.02, aspect=18, format=ticks
+        )
+        bar.ax.tick_params(labelsize=7)
+
+
+def _limits(panels: Sequence[Panel]) -> Normalize:
+    values = np.concatenate([_array(panel.values).ravel() for panel in panels])
+    values = values[np.isfinite(values)]
+    low, high = (values.min(), values.max()) if values.size else (0.0, 1.0)
+    if panels[0].signed:
+        high = max(abs(low), abs(high), 1e-30)
+        low = -high
+    elif low == high:
+        low, high = low - 0.5, high + 0.5
+    return Normalize(low, high)
+
+
+def field(axis: Axes, values: Tensor, title: str, norm: Normalize, cmap: str) -> Any:
+    """Draws one field: x to the right, y upwards, missing points white.
+
+    Args:
+        axis: Where to draw.
+        values: The field, `(x, y)`.
+        title: Text above it.
+        norm: Limits of the colours.
+        cmap: Colour map.
+
+    Returns:
+        The image, for a colour bar.
+    """
+    image = axis.imshow(
+        _array(values).T, norm=norm, cmap=cmap, origin="lower", interpolation="nearest"
+    )
+    axis.set_title(title)
+    axis.set(xticks=[], yticks=[])
+    for spine in axis.spines.values():
+        spine.set_visible(True)
+        spine.set_linewidth(0.5)
+    return image
+
+
+def comparison(
+    observed: Tensor, truth: Tensor, predicted: Tensor, names: tuple[str, str]
+) -> list[Panel]:
+    """Returns a row: observation, truth, prediction, error map with the error below.
+
+    Args:
+        observed: The measured field, NaN where it was not measured.
+        truth: The wanted field.
+        predicted: The answer.
+        names: Symbols of the measured and the wanted field.
+    """
+    seen, wanted = names
+    error = predicted - truth
+    relative = 100 * (error.norm() / truth.norm()).item()
+    return [
+        Panel(observed, f"observed {seen}"),
+        Panel(truth, f"true {wanted}", like="field"),
+        Panel(predicted, f"PRISMA {wanted}", like="field"),
+        Panel(error, f"error ({relative:.1f} % rel. L2)", signed=True),
+    ]
+
+
+def solution(draws: Solution, problem: int = 0) -> Figure:
+    """Draws observation, first draw, mean and spread of both fields of one problem."""
+    seen = draws.observation
+    rows = []
+    for name, values, data, mask in (
+        ("a", draws.a, seen.a, seen.mask_a),
+        ("u", draws.u, seen.u, seen.mask_u),
+    ):
+        mine = values[:, problem, 0]
+        observed = data[problem, 0].masked_fill(mask[problem, 0] == 0, float("nan"))
+        row = [
+            Panel(observed, f"observed {name}"),
+            Panel(mine[0], "one draw", like="field"),
+            Panel(mine.mean(0), "mean of draws", like="field"),
+        ]
+        if len(mine) > 1:
+            row.append(Panel(mine.std(0), "std of draws"))
+        rows.append(row)
+    return grid(rows, ["a", "u"])
+
+
+def spectra(axis: Axes, fields: Mapping[str, Tensor]) -> None:
+    """Draws the power per shell of mode numbers of several fields.
+
+    Args:
+        axis: Where to draw.
+        fields: Fields `(x, y)` by their name in the legend.
+    """
+    for name, values in fields.items():
+        power = _array(radial_spectrum(values))
+        axis.loglog(np.arange(1, len(power)), power[1:], label=name)
+    axis.set(xlabel="mode number |k|", ylabel="power")
+    axis.set_xticks([1, 2, 4, 8, 16], ["1", "2", "4", "8", "16"])
+    axis.minorticks_off()
+    axis.legend()
+
+
+def sampling_step(
+    state: Tensor, denoised: Tensor, residual: Tensor, truth: Tensor, title: str
+) -> Figure:
+    """Draws where a sampler stands: state, estimate, residual and spectrum.
+
+    Args:
+        state: Noisy field.
+        denoised: The denoiser's estimate of it.
+        residual: PDE residual of the estimate.
+        truth: The true field.
+        title: Text above all.
+    """
+    with style():
+        figure, axes = plt.subplots(
+            1, 4, figsize=(10.4, 2.6), width_ratios=[1, 1, 1, 1.25]
+        )
+        panels = [
+            Panel(state, "state", signed=True),
+            Panel(denoised, "denoised"),
+            Panel(residual, "residual of estimate", signed=True),
+        ]
+        _draw_row(figure, axes[:3], panels)
+        spectra(axes[3], {"state": state, "denoised": denoised, "truth": truth})
+        figure.suptitle(title, fontsize=10)
+    return figure
+
+
+def error_bars(rows: Sequence[Mapping[str, Any]]) -> Figure:
+    """Draws the errors of several methods in the cells of a benchmark.
+
+    Args:
+        rows: Result rows with method, direction, regime, value, low and high.
+    """
+    methods = list(dict.fromkeys(str(row["method"]) for row in rows))
+    cells = list(dict.fromkeys((row["direction"], row["regime"]) for row in rows))
+    with style():
+        figure, axis = plt.subplots(figsize=(7.5, 3.2))
+        width = 0.8 / len(methods)
+        for number, method in enumerate(methods):
+            mine = [row for row in rows if row["method"] == method]
+            at = [cells.index((row["direction"], row["regime"])) for row in mine]
+            value, low, high = (
+                np.array([float(row[key]) for row in mine])
+                for key in ("value", "low", "high")
+            )
+            axis.bar(
+                np.array(at) + (number - (len(methods) - 1) / 2) * width,
+                np.maximum(value, 1e-3),
+                width,
+                yerr=[np.maximum(value - low, 0), np.maximum(high - value, 0)],
+                error_kw={"linewidth": 0.8},
+                label=method,
+            )
+        axis.set_yscale("log")
+        axis.set_xticks(range(len(cells)), [f"{d}\n{r}" for d, r in cells])
+        axis.set_ylabel("error, %")
+        axis.legend(ncols=len(methods), loc="upper left")
+        axis.set_ylim(top=axis.get_ylim()[1] * 3)
+    return figure
+
+
+def training_curves(log: Sequence[Mapping[str, float]]) -> Figure:
+    """Draws loss and learning rate against the number of training images.
+
+    Args:
+        log: Entries with `images`, `loss` and `learning_rate`.
+    """
+    images = np.array([entry["images"] for entry in log])
+    loss = np.array([entry["loss"] for entry in log])
+    with style():
+        figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3))
+        left.plot(images, loss, alpha=0.35, label="batch")
+        window = max(1, len(loss) // 20)
+        smooth = np.convolve(loss, np.ones(window) / window, mode="valid")
+        left.plot(images[window - 1 :], smooth, color="C0", label=f"mean of {window}")
+        left.set(xlabel="training images", ylabel="denoising loss", yscale="log")
+        left.legend()
+        right.plot(images, [entry["learning_rate"] for entry in log], color="C1")
+        right.set(xlabel="training images", ylabel="learning rate")
+    return figure
+
+
+def _array(values: Tensor) -> Any:
+    return values.detach().cpu().float().numpy()

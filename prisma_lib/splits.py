@@ -1,0 +1,232 @@
+"""Which problems there are: numbered, split, solved, and summed up.
+
+Problem `i` of a split is the pair `a = pde.draw(seed, [offset + i])`, `u = solve(a)`,
+with the offset of the split in `SPLITS`, so that splits never share a problem.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+
+from prisma_lib.checks import check_seed
+from prisma_lib.errors import ConfigError, DataError, NumericsError, unknown_name
+from prisma_lib.pdes.base import PDE, Field, Interior, Statistics
+from prisma_lib.storage import BATCH
+
+SPLITS = {"train": 0, "validation": 1 << 40, "test": 1 << 41}
+SPLIT_SIZE = 1 << 40
+
+
+def sample_numbers(split: str, num: int, start: int = 0) -> range:
+    """Returns the numbers of problems of a split in the random stream of a seed.
+
+    Args:
+        split: One of `SPLITS`.
+        num: Number of problems, at least 1.
+        start: First problem, counted within the split.
+
+    Raises:
+        ConfigError: When the split is unknown, or the problems are none or too many.
+    """
+    if split not in SPLITS:
+        raise unknown_name("split", split, SPLITS)
+    if isinstance(num, bool) or not isinstance(num, int) or num < 1:
+        raise ConfigError(f"num={num!r}: ask for at least one problem, such as 1000")
+    if start < 0 or start + num > SPLIT_SIZE:
+        raise ConfigError(
+            f"start={start}, num={num}: a split holds the problems 0 to 2^40 - 1; "
+            "choose numbers in that range"
+        )
+    first = SPLITS[split] + start
+    return range(first, first + num)
+
+
+def problems(
+    pde: PDE, num: int, split: str = "test", seed: int = 0, start: int = 0
+) -> tuple[Field, Field]:
+    """Draws and solves problems of a split.
+
+    Args:
+        pde: The equation.
+        num: Number of problems, at least 1.
+        split: One of `SPLITS`.
+        seed: Names the random stream.
+        start: First problem, counted within the split.
+
+    Returns:
+        Inputs and solutions, physical units, float32, on the CPU.
+
+    Raises:
+        ConfigError: When a number or the split is impossible.
+        NumericsError: When a solution is not finite.
+    """
+    parts = list(batches(pde, seed, sample_numbers(split, num, start)))
+    return torch.cat([a for a, _ in parts]), torch.cat([u for _, u in parts])
+
+
+def batches(pde: PDE, seed: int, numbers: range) -> Iterator[tuple[Field, Field]]:
+    """Draws and solves numbered problems, a few hundred at a time.
+
+    Args:
+        pde: The equation.
+        seed: Names the random stream.
+        numbers: Numbers of the problems in it.
+
+    Yields:
+        Inputs and solutions, float32, on the CPU.
+
+    Raises:
+        ConfigError: When the seed is none.
+        NumericsError: When a solution is not finite, with the number of its problem.
+    """
+    check_seed(seed)
+    for lower in range(0, len(numbers), BATCH):
+        yield _solved(pde, seed, numbers[lower : lower + BATCH], None)
+
+
+def stream(
+    pde: PDE,
+    batch: int,
+    seed: int = 0,
+    step: int = 0,
+    device: torch.device | str | None = None,
+) -> Iterator[tuple[Field, Field]]:
+    """Yields fresh training problems without end; none comes twice.
+
+    Args:
+        pde: The equation.
+        batch: Problems per step, at least 1.
+        seed: Names the random stream.
+        step: Where to start: the stream from step `k` on is the same whether or not
+            the steps before were drawn.
+        device: Where to solve; inputs are drawn on the CPU.
+
+    Yields:
+        Inputs and solutions of problems `step * batch` and following of the training
+        split, float32.
+
+    Raises:
+        ConfigError: When the seed, the batch or the step is impossible.
+        NumericsError: When a solution is not finite, with the number of its problem.
+    """
+    check_seed(seed)
+    while True:
+        numbers = sample_numbers("train", batch, step * batch)
+        yield _solved(pde, seed, numbers, device)
+        step += 1
+
+
+def _solved(
+    pde: PDE, seed: int, numbers: range, device: torch.device | str | None
+) -> tuple[Field, Field]:
+    a = pde.draw(seed, numbers).to(device)
+    try:
+        u = pde.solve(a)
+    except NumericsError as error:
+        raise NumericsError(
+            f"{error} (a batch of problems {numbers[0]} to {numbers[-1]}, seed {seed})"
+        ) from error
+    finite = a.isfinite().all(dim=(1, 2, 3)) & u.isfinite().all(dim=(1, 2, 3))
+    if not finite.all():
+        worst = numbers[int((~finite).nonzero()[0])]
+        raise NumericsError(
+            f"{pde.name}: problem {worst} of seed {seed} has a solution that is not "
+            "finite; a finer grid or milder coefficients may help"
+        )
+    return a, u
+
+
+class Moments:
+    """Sums up problems batch by batch into `Statistics`."""
+
+    def __init__(self, pde: PDE) -> None:
+        self._pde = pde
+        self._points = self._residuals = 0
+        self._sum = torch.zeros(2, dtype=torch.float64)
+        self._square = torch.zeros(2, dtype=torch.float64)
+        self._residual_square = 0.0
+
+    def add(self, a: Field, u: Field) -> None:
+        """Takes in a batch; its residual is computed in the dtype of the fields."""
+        x = torch.cat([a, u], dim=1).double().cpu()
+        self._sum += x.sum(dim=(0, 2, 3))
+        self._square += x.square().sum(dim=(0, 2, 3))
+        self._points += a.numel()
+        r: Interior = self._pde.residual(a, u).double()
+        self._residual_square += r.square().sum().item()
+        self._residuals += r.numel()
+
+    def statistics(self) -> Statistics:
+        """Returns the statistics of everything so far.
+
+        Raises:
+            DataError: When a field is constant: it cannot be normalised.
+        """
+        mean = self._sum / self._points
+        std = (self._square / self._points - mean.square()).clamp(min=0).sqrt()
+        return checked_statistics(
+            {
+                "mean": mean.tolist(),
+                "std": std.tolist(),
+                "residual_rms": math.sqrt(self._residual_square / self._residuals),
+            },
+            self._pde.name,
+        )
+
+
+def statistics(
+    pde: PDE, num: int = 1024, seed: int = 0, split: str = "train"
+) -> Statistics:
+    """Computes what normalises the fields of an equation.
+
+    Args:
+        pde: The equation.
+        num: Number of problems to look at.
+        seed: Names the random stream.
+        split: One of `SPLITS`.
+
+    Returns:
+        Mean and standard deviation over points and problems, and the residual that the
+        float32 truth has.
+
+    Raises:
+        ConfigError: When a number or the split is impossible.
+        DataError: When a field is constant.
+    """
+    moments = Moments(pde)
+    for a, u in batches(pde, seed, sample_numbers(split, num)):
+        moments.add(a, u)
+    return moments.statistics()
+
+
+def checked_statistics(values: Mapping[str, Any], source: object) -> Statistics:
+    """Makes statistics of plain values, such as those of a file.
+
+    Args:
+        values: `mean` and `std`, two numbers each, and `residual_rms`.
+        source: Where they are from, for messages.
+
+    Raises:
+        DataError: When one is missing or not finite, or a field is constant.
+    """
+    try:
+        mean_a, mean_u = map(float, values["mean"])
+        std_a, std_u = map(float, values["std"])
+        residual_rms = float(values["residual_rms"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError(
+            f"{source}: statistics are missing or damaged ({error!r}): mean and std of "
+            "a and u and residual_rms are needed; make the data again"
+        ) from error
+    if not all(map(math.isfinite, (mean_a, mean_u, std_a, std_u, residual_rms))):
+        raise DataError(f"{source}: statistics are not finite; make the data again")
+    # float32 rounding of a constant field leaves about 1e-7 of its mean.
+    for name, mean, std in (("a", mean_a, std_a), ("u", mean_u, std_u)):
+        if std <= 1e-6 * abs(mean):
+            raise DataError(
+                f"{source}: {name} is constant (mean {mean:g}, std {std:g}) and cannot "
+                "be normalised; use more varied problems"
+            )
+    return Statistics((mean_a, mean_u), (std_a, std_u), residual_rms)

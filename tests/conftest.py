@@ -1,0 +1,37 @@
+"""What every test needs: no windows, and no GPU tests where there is none."""
+
+import os
+
+import pytest
+import torch
+from tiny import NOTEBOOK, project
+
+os.environ["MPLBACKEND"] = "agg"
+
+
+def pytest_collection_modifyitems(items):
+    if torch.cuda.is_available():
+        return
+    for item in items:
+        if item.get_closest_marker("gpu"):
+            item.add_marker(pytest.mark.skip(reason="needs CUDA"))
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    """A project with the notebook 10_tiny, which is the working folder."""
+    monkeypatch.chdir(project(tmp_path))
+    (tmp_path / "notebooks" / "10_tiny.py").write_text(NOTEBOOK)
+    return tmp_path
+
+
+@pytest.fixture
+def plan(root):
+    """Writes the plan params/tiny.yaml of the project."""
+
+    def write(text):
+        path = root / "params" / "tiny.yaml"
+        path.write_text(text)
+        return path
+
+    return write

@@ -1,0 +1,199 @@
+"""`solve` as users call it."""
+
+import numpy as np
+import pytest
+import torch
+
+from prisma_lib import data, pdes, solve
+from prisma_lib.errors import ConfigError, DataError, NumericsError, ShapeError
+from prisma_lib.model import ModelConfig, Prisma
+
+
+@pytest.fixture(scope="module")
+def pde():
+    return pdes.load("darcy", size=16)
+
+
+@pytest.fixture(scope="module")
+def model(pde):
+    torch.manual_seed(0)
+    statistics = data.statistics(pde, num=64)
+    model = Prisma(pde, ModelConfig.preset("tiny"), statistics).eval()
+    torch.nn.init.normal_(model.backbone.project.weight, std=0.05)
+    return model.requires_grad_(False)
+
+
+@pytest.fixture(scope="module")
+def pair(pde):
+    return data.problems(pde, 3, split="test")
+
+
+def test_draws_have_samples_first_and_are_finite(model, pair):
+    solution = solve(model, a=pair[0], steps=2, samples=4, seed=0)
+
+    assert solution.a.shape == solution.u.shape == (4, 3, 1, 16, 16)
+    assert torch.isfinite(solution.u).all()
+    assert solution.mean()[1].shape == (3, 1, 16, 16)
+    assert solution.residual().shape == (12, 1, 14, 14)
+
+
+def test_same_seed_repeats_and_another_seed_does_not(model, pair):
+    first, again, other = (
+        solve(model, u=pair[1], steps=2, seed=seed).a for seed in (5, 5, 6)
+    )
+
+    torch.testing.assert_close(first, again, rtol=0, atol=0)
+    assert (first - other).abs().max() > 0.1
+
+
+def test_an_unset_seed_is_recorded_and_repeats(model, pair):
+    solution = solve(model, u=pair[1], steps=2)
+
+    again = solve(model, u=pair[1], steps=2, seed=solution.seed)
+
+    torch.testing.assert_close(again.a, solution.a, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("max_batch", [1, 2, 5])
+def test_draws_do_not_depend_on_how_the_batch_is_split(model, pair, max_batch):
+    whole = solve(model, u=pair[1], steps=3, samples=2, seed=0)
+
+    parts = solve(model, u=pair[1], steps=3, samples=2, seed=0, max_batch=max_batch)
+
+    torch.testing.assert_close(parts.u, whole.u, rtol=1e-4, atol=1e-6)
+
+
+def test_a_single_field_and_a_batch_of_one_agree(model, pair):
+    field = pair[0][0, 0]
+
+    single = solve(model, a=field, steps=2, seed=0)
+    batch = solve(model, a=field[None, None], steps=2, seed=0)
+
+    torch.testing.assert_close(single.u, batch.u, rtol=0, atol=0)
+
+
+def test_numpy_and_torch_agree(model, pair):
+    a = pair[0]
+
+    arrays = solve(model, a=a.numpy().astype(np.float64), steps=2, seed=0)
+
+    torch.testing.assert_close(arrays.u, solve(model, a=a, steps=2, seed=0).u)
+
+
+def test_nan_means_missing_and_equals_a_mask(model, pair):
+    u = pair[1]
+    mask = torch.rand(u.shape, generator=torch.Generator().manual_seed(0)) < 0.1
+
+    marked = solve(model, u=torch.where(mask, u, torch.nan), steps=2, seed=0)
+    masked = solve(model, u=u, mask_u=mask, steps=2, seed=0)
+
+    torch.testing.assert_close(marked.a, masked.a, rtol=0, atol=0)
+
+
+def test_values_under_a_zero_mask_are_never_used(model, pair):
+    u = pair[1]
+    mask = torch.zeros_like(u)
+    mask[..., ::4, ::4] = 1
+
+    clean = solve(model, u=u, mask_u=mask, steps=2, seed=0)
+    spoiled = solve(
+        model, u=torch.where(mask > 0, u, 1e3), mask_u=mask, steps=2, seed=0
+    )
+
+    torch.testing.assert_close(spoiled.a, clean.a, rtol=0, atol=0)
+
+
+def test_input_is_left_as_it_was(model, pair):
+    u = torch.where(torch.rand(3, 1, 16, 16) < 0.5, pair[1], torch.nan)
+    before = u.clone()
+
+    solve(model, u=u, steps=1, seed=0)
+
+    torch.testing.assert_close(u, before, rtol=0, atol=0, equal_nan=True)
+
+
+def test_one_step_is_a_single_call(model, pair):
+    states = []
+
+    solve(model, a=pair[0], steps=1, seed=0, watch=states.append)
+
+    assert [(s.step, s.sigma, s.calls) for s in states] == [(1, 0.0, 1)]
+
+
+@pytest.mark.parametrize("size", [8, 32])
+def test_another_resolution_gives_fields_of_that_resolution(model, size):
+    a, _ = data.problems(pdes.load("darcy", size=size), 2, split="test")
+
+    solution = solve(model, a=a, steps=2, seed=0)
+
+    assert solution.u.shape == (1, 2, 1, size, size)
+    assert solution.pde.size == size
+
+
+def test_noise_of_another_resolution_is_that_of_the_training_grid(model):
+    """At matching nodes: 16 + 15 = 31 nodes hold the 16 training nodes exactly."""
+    from prisma_lib.fields import GRFNoise
+
+    noise = GRFNoise(model.pde.grid)
+
+    coarse = noise.draw(3, [0, 1], 2)
+    fine = noise.draw(3, [0, 1], 2, shape=(31, 31))
+
+    torch.testing.assert_close(fine[..., ::2, ::2], coarse, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("steps", [0, -1])
+def test_impossible_step_counts_are_refused(model, pair, steps):
+    with pytest.raises(ConfigError, match="steps="):
+        solve(model, a=pair[0], steps=steps)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"sigma_min": 3.0, "sigma_max": 2.0}, "noise must fall"),
+        ({"sigma_min": 0.0}, "noise must fall"),
+        ({"samples": 0}, "at least one draw"),
+        ({"seed": -1}, "seed"),
+        ({"sigma_mx": 3.0}, "sigma_mx"),
+    ],
+)
+def test_impossible_settings_are_refused(model, pair, settings, message):
+    with pytest.raises(ConfigError, match=message):
+        solve(model, a=pair[0], **settings)
+
+
+def test_a_field_without_channel_axis_is_refused(model, pair):
+    with pytest.raises(ShapeError, match=r"\(b, c?1?, ?x, y\)|x, y"):
+        solve(model, a=pair[0][:, 0], steps=1)
+
+
+def test_an_empty_batch_is_refused(model, pair):
+    with pytest.raises(ShapeError):
+        solve(model, a=pair[0][:0], steps=1)
+
+
+def test_a_size_that_cannot_be_pooled_is_refused_with_valid_ones(model):
+    with pytest.raises(ShapeError, match="20 or 24"):
+        solve(model, a=torch.full((22, 22), 3.0), steps=1)
+
+
+def test_infinite_values_are_refused_with_their_place(model, pair):
+    a = pair[0].clone()
+    a[1, 0, 2, 3] = torch.inf
+
+    with pytest.raises(DataError, match="1, 0, 2, 3"):
+        solve(model, a=a, steps=1)
+
+
+def test_a_draw_that_explodes_is_an_error(model, pair):
+    broken = Prisma(model.pde, model.config, model.statistics).eval()
+    torch.nn.init.constant_(broken.backbone.project.bias, 3e38)
+
+    with pytest.raises(NumericsError, match="non-finite"):
+        solve(broken.requires_grad_(False), a=pair[0], steps=3, seed=0)
+
+
+def test_one_draw_has_no_spread(model, pair):
+    with pytest.raises(ConfigError, match="samples=16"):
+        solve(model, a=pair[0], steps=1, seed=0).std()
