@@ -56,7 +56,7 @@ gallery: setup
 	$(PY) -m prisma_lib.notebooks gallery $(NAMES)
 
 train: setup
-	$(PY) -m prisma_lib.train params/darcy_train.yaml --scale $(SCALE)
+	$(PY) -m prisma_lib.train params/train_darcy.yaml --scale $(SCALE)
 
 lock: setup
 	$(PY) -m pip freeze --exclude-editable 2>/dev/null \

@@ -23,6 +23,7 @@ from prisma_lib.spectral import radial_spectrum
 
 STYLE = Path(__file__).with_name("prisma.mplstyle")
 PANEL = 2.05  # inches per field
+LOWEST = 0.1  # per cent: errors below it are written, not drawn
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def grid(rows: Sequence[Sequence[Panel]], labels: Sequence[str] = ()) -> Figure:
             squeeze=False,
         )
         for line, row in zip(axes, rows, strict=True):
-            _draw_row(figure, line, row)
+            _draw_row(figure, list(line), row)
         for line, label in zip(axes, labels, strict=False):
             line[0].set_ylabel(label)
     return figure
@@ -210,7 +211,7 @@ def sampling_step(
             Panel(denoised, "denoised"),
             Panel(residual, "residual of estimate", signed=True),
         ]
-        _draw_row(figure, axes[:3], panels)
+        _draw_row(figure, list(axes[:3]), panels)
         spectra(axes[3], {"state": state, "denoised": denoised, "truth": truth})
         figure.suptitle(title, fontsize=10)
     return figure
@@ -234,9 +235,13 @@ def error_bars(rows: Sequence[Mapping[str, Any]]) -> Figure:
                 np.array([float(row[key]) for row in mine])
                 for key in ("value", "low", "high")
             )
+            place = np.array(at) + (number - (len(methods) - 1) / 2) * width
+            for x, height in zip(place, value, strict=True):
+                if height < LOWEST:
+                    axis.text(x, LOWEST, f" {height:.2g} %", ha="center", rotation=90)
             axis.bar(
-                np.array(at) + (number - (len(methods) - 1) / 2) * width,
-                np.maximum(value, 1e-3),
+                place,
+                value,
                 width,
                 yerr=[np.maximum(value - low, 0), np.maximum(high - value, 0)],
                 error_kw={"linewidth": 0.8},
@@ -246,7 +251,7 @@ def error_bars(rows: Sequence[Mapping[str, Any]]) -> Figure:
         axis.set_xticks(range(len(cells)), [f"{d}\n{r}" for d, r in cells])
         axis.set_ylabel("error, %")
         axis.legend(ncols=len(methods), loc="upper left")
-        axis.set_ylim(top=axis.get_ylim()[1] * 3)
+        axis.set_ylim(LOWEST, axis.get_ylim()[1] * 3)
     return figure
 
 

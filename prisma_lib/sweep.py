@@ -60,7 +60,9 @@ def record(cell: plans.Cell, run: runs.Run, out: Path, kept: bool) -> runs.Run:
     Returns:
         The verdict; failed when the rows cannot be used.
     """
-    table = out / "results" / f"{cell.plan}.csv"
+    # Smoke rows mean nothing: they stay beside their runs, out of the record.
+    smoke = cell.scale == "smoke"
+    table = out / (cell.plan if smoke else "results") / f"{cell.plan}.csv"
     if kept and any(row["run"] == cell.name for row in results.read(table)):
         return run
     origin = {"sweep": cell.plan, "run": cell.name, "scale": cell.scale}

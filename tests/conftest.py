@@ -4,6 +4,7 @@ import os
 
 import pytest
 import torch
+from jaxtyping import config
 from tiny import NOTEBOOK, project
 
 os.environ["MPLBACKEND"] = "agg"
@@ -15,6 +16,12 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if item.get_closest_marker("gpu"):
             item.add_marker(pytest.mark.skip(reason="needs CUDA"))
+
+
+@pytest.fixture
+def untyped(monkeypatch):
+    """Lets wrong types and shapes through to the library, as outside of tests."""
+    monkeypatch.setattr(config, "jaxtyping_disable", True)
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from jaxtyping import config
 
 from prisma_lib import pdes
 from prisma_lib.errors import ConfigError, ShapeError
@@ -26,12 +25,6 @@ def name(request):
 @pytest.fixture
 def pde(name):
     return pdes.load(name, size=32)
-
-
-@pytest.fixture
-def untyped(monkeypatch):
-    """Lets wrong types and shapes through to the library, as outside of tests."""
-    monkeypatch.setattr(config, "jaxtyping_disable", True)
 
 
 def only(pde, *kinds):

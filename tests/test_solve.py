@@ -120,7 +120,7 @@ def test_one_step_is_a_single_call(model, pair):
     assert [(s.step, s.sigma, s.calls) for s in states] == [(1, 0.0, 1)]
 
 
-@pytest.mark.parametrize("size", [8, 32])
+@pytest.mark.parametrize("size", [20, 32])
 def test_another_resolution_gives_fields_of_that_resolution(model, size):
     a, _ = data.problems(pdes.load("darcy", size=size), 2, split="test")
 
@@ -128,6 +128,15 @@ def test_another_resolution_gives_fields_of_that_resolution(model, size):
 
     assert solution.u.shape == (1, 2, 1, size, size)
     assert solution.pde.size == size
+
+
+def test_a_grid_that_is_too_coarse_for_the_kept_modes_warns_and_runs(model):
+    a, _ = data.problems(pdes.load("darcy", size=8), 2, split="test")
+
+    with pytest.warns(UserWarning, match=r"resolves 3 of 4 modes .* at least 9 points"):
+        solution = solve(model, a=a, steps=2, seed=0)
+
+    assert solution.u.shape == (1, 2, 1, 8, 8)
 
 
 def test_noise_of_another_resolution_is_that_of_the_training_grid(model):

@@ -15,8 +15,8 @@ from prisma_lib.errors import RunDirError
 from prisma_lib.sweep import claimed, main
 
 
-def table(root):
-    with (root / "outputs" / "results" / "tiny.csv").open() as file:
+def table(root, folder="tiny"):
+    with (root / "outputs" / folder / "tiny.csv").open() as file:
         return list(csv.DictReader(file))
 
 
@@ -27,6 +27,18 @@ def test_dry_run_lists_and_writes_nothing(plan, root, capsys):
 
     assert len(capsys.readouterr().out.splitlines()) == 2
     assert not (root / "outputs").exists()
+
+
+@pytest.mark.notebook
+def test_only_scales_that_mean_something_are_recorded(plan, root):
+    path = plan("notebook: 10_tiny\ngrid: {n: [2]}\n")
+
+    assert main([str(path), "--scale", "smoke"]) == 0
+    assert not (root / "outputs" / "results").exists()
+    assert main([str(path), "--scale", "cpu"]) == 0
+
+    (row,) = table(root, "results")
+    assert (row["scale"], row["value"]) == ("cpu", "4")
 
 
 @pytest.mark.notebook

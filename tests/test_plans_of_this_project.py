@@ -1,0 +1,40 @@
+"""Every notebook has a plan, and every plan runs at smoke size from end to end."""
+
+import json
+
+import pytest
+
+from prisma_lib import plans, runs
+from prisma_lib.provenance import ROOT
+
+PLANS = sorted((ROOT / "params").glob("*.yaml"))
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.py"))
+
+
+@pytest.mark.parametrize("scale", plans.SCALES)
+@pytest.mark.parametrize("plan", PLANS, ids=lambda path: path.stem)
+def test_plan_is_sound_at_every_scale(plan, scale):
+    assert plans.cells(plan, scale)
+
+
+def test_every_notebook_has_a_plan():
+    planned = {cell.notebook for plan in PLANS for cell in plans.cells(plan, "smoke")}
+
+    assert planned == set(NOTEBOOKS)
+
+
+@pytest.mark.notebook
+@pytest.mark.parametrize("plan", PLANS, ids=lambda path: path.stem)
+def test_plan_runs_at_smoke_size(plan, tmp_path):
+    cell = plans.cells(plan, "smoke")[0]
+
+    run = runs.execute(cell.notebook, tmp_path, cell.parameters, timeout=240)
+
+    assert run.status == "done", run.error
+    rows = json.loads((tmp_path / "metrics.json").read_text())
+    assert all(row["value"] != "" for row in rows)
+    assert list(tmp_path.glob("*.png"))
+    book = json.loads((tmp_path / "notebook.ipynb").read_text())
+    outputs = [out for cell in book["cells"] for out in cell.get("outputs", [])]
+    assert any("image/png" in out.get("data", {}) for out in outputs)
+    assert not any("widget-view" in str(out.get("data", {})) for out in outputs)

@@ -1,0 +1,115 @@
+"""Pictures: orientation, shared limits, and that figures can be closed."""
+
+import matplotlib.pyplot as plt
+import pytest
+import torch
+
+from prisma_lib import pdes, plots
+from prisma_lib.observe import observation
+from prisma_lib.solve import Solution
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    yield
+    plt.close("all")
+
+
+def ramp():
+    """Grows with x: 0 at the left edge, 1 at the right edge."""
+    return torch.linspace(0, 1, 8)[:, None].expand(8, 8)
+
+
+def test_x_runs_to_the_right_and_y_upwards():
+    figure = plots.grid([[plots.Panel(ramp(), "x"), plots.Panel(ramp().T, "y")]])
+
+    right, up = (axis.images[0] for axis in figure.axes[:2])
+    assert (right.get_array()[0] == ramp()[:, 0].numpy()).all()
+    assert (up.get_array()[:, 0] == ramp()[:, 0].numpy()).all()
+    assert right.origin == up.origin == "lower"
+
+
+def test_a_group_shares_its_limits_and_a_signed_field_is_centred():
+    row = [
+        plots.Panel(ramp(), "truth", like="u"),
+        plots.Panel(3 * ramp(), "guess", like="u"),
+        plots.Panel(ramp() - 0.25, "error", signed=True),
+    ]
+
+    figure = plots.grid([row])
+
+    limits = [axis.images[0].get_clim() for axis in figure.axes[:3]]
+    assert limits == [(0, 3), (0, 3), (-0.75, 0.75)]
+
+
+def test_comparison_states_the_relative_error():
+    truth = torch.ones(8, 8)
+
+    *_, error = plots.comparison(truth, truth, 1.1 * truth, ("a", "u"))
+
+    assert "10.0 %" in error.title
+
+
+def test_missing_points_and_constant_fields_can_be_drawn(tmp_path):
+    nothing = torch.full((8, 8), torch.nan)
+    figure = plots.grid(
+        [[plots.Panel(nothing, "none"), plots.Panel(torch.ones(8, 8), "one")]]
+    )
+
+    figure.savefig(tmp_path / "figure.png")
+
+    assert (tmp_path / "figure.png").stat().st_size > 1000
+
+
+def test_spectrum_of_a_wave_peaks_at_its_mode_number():
+    x = torch.arange(32) / 32
+    wave = torch.sin(2 * torch.pi * 4 * x)[:, None].expand(32, 32)
+    _, axis = plt.subplots()
+
+    plots.spectra(axis, {"wave": wave})
+
+    numbers, power = axis.lines[0].get_data()
+    assert numbers[power.argmax()] == 4
+
+
+def test_bars_stand_for_the_values_of_their_cells():
+    rows = [
+        {"method": m, "direction": "forward", "regime": r, "value": v, "low": v,
+         "high": v}
+        for m, r, v in [("one", "full", 2), ("one", "sparse", 8), ("two", "full", 4)]
+    ]  # fmt: skip
+
+    figure = plots.error_bars(rows)
+
+    assert [bar.get_height() for bar in figure.axes[0].patches] == [2, 8, 4]
+
+
+def test_training_curves_show_every_entry():
+    log = [
+        {"images": 32 * i, "loss": 1 / (1 + i), "learning_rate": 1e-3}
+        for i in range(40)
+    ]
+
+    figure = plots.training_curves(log)
+
+    assert len(figure.axes[0].lines[0].get_xdata()) == 40
+
+
+def test_a_solution_draws_itself():
+    pde = pdes.load("darcy", size=16)
+    seen = observation(pde, a=pde.draw(0, [0, 1]))
+    draws = torch.randn(3, 2, 1, 16, 16)
+
+    figure = Solution(draws, draws, pde, seen, seed=0).plot(problem=1)
+
+    titles = [axis.get_title() for axis in figure.axes if axis.images]
+    drawn = ["one draw", "mean of draws", "std of draws"]
+    assert titles == ["observed a", *drawn, "observed u", *drawn]
+
+
+def test_drawing_leaves_the_global_style_alone():
+    before = plt.rcParams["font.size"]
+
+    plots.grid([[plots.Panel(ramp(), "x")]])
+
+    assert plt.rcParams["font.size"] == before
