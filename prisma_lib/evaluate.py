@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from prisma_lib import checkpoints, data, metrics, provenance, results
+from prisma_lib import checkpoints, data, devices, metrics, provenance, results
 from prisma_lib.anchors import MeanField, NumericalSolver
 from prisma_lib.edm import Schedule
 from prisma_lib.errors import PrismaError, unknown_name
@@ -141,6 +141,8 @@ def evaluate(
     generator = torch.Generator().manual_seed(problems.seed)
     began = time.perf_counter()
     a, u = solver.solve(seen, samples=samples, generator=generator)
+    device = a.device
+    a, u = a.cpu(), u.cpu()  # waits for the device, too
     seconds = (time.perf_counter() - began) / (samples * problems.n)
     common = {
         "commit": provenance.commit(),
@@ -153,8 +155,8 @@ def evaluate(
         "n": problems.n,
         "seconds_per_sample": f"{seconds:.3g}",
         "calls": solver.calls,
-        "peak_mb": _peak_mb(a.device),
-        "device": provenance.record(a.device)["device"],
+        "peak_mb": _peak_mb(device),
+        "device": devices.describe(device),
         "seed": problems.seed,
         **labels,
     }

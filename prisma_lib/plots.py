@@ -268,7 +268,8 @@ def training_curves(log: Sequence[Mapping[str, float]]) -> Figure:
         left.plot(images, loss, alpha=0.35, label="batch")
         window = max(1, len(loss) // 20)
         smooth = np.convolve(loss, np.ones(window) / window, mode="valid")
-        left.plot(images[window - 1 :], smooth, color="C0", label=f"mean of {window}")
+        middle = images[window // 2 :][: len(smooth)]
+        left.plot(middle, smooth, color="C0", label=f"mean of {window}")
         left.set(xlabel="training images", ylabel="denoising loss", yscale="log")
         left.legend()
         right.plot(images, [entry["learning_rate"] for entry in log], color="C1")

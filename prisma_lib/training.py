@@ -119,7 +119,9 @@ class TrainState:
     seconds: float = 0.0
 
 
-def generator(seed: int, purpose: int, step: int, device: torch.device) -> Any:
+def generator(
+    seed: int, purpose: int, step: int, device: torch.device
+) -> torch.Generator:
     """Returns the random generator of one purpose in one step."""
     key = np.random.SeedSequence([seed, purpose, step]).generate_state(1, np.uint64)
     return torch.Generator(device).manual_seed(int(key[0] >> np.uint64(1)))
