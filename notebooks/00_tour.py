@@ -12,10 +12,12 @@
 # Water seeps through rock whose permeability $a$ is known, or wanted; $u$ is its
 # pressure. A numerical solver goes from $a$ to $u$ when $a$ is known everywhere. A
 # diffusion model that has learned pairs $(a, u)$ goes both ways, from whatever was
-# measured. **With the shipped model the answer is yes: fields it has never seen come
-# back in a fraction of a second each, in all six settings of the table below, and 3 %
-# of the points are enough to locate most of the rock.** The numerical solver stands in
-# the first row, and where it applies it wins.
+# measured. **With the shipped model the answer is yes: on problems that it has never
+# seen the pressure comes back within 2.5 %, the rock with less than 5 % of its points
+# misjudged, and from sensors at 3 % of the points more than three quarters of the rock
+# are right.** The numerical solver stands in the first row, and where it applies it
+# wins. The last rows of the table are honest, too: heavy noise on the pressure, which
+# the model was never trained on, hides the rock.
 #
 # Needs: the shipped model `darcy-32` (1.5 MB), no GPU. Runs in about a minute.
 
@@ -173,8 +175,8 @@ if interactive:
 #
 # Of any model it must hold that the estimates of successive steps come closer to each
 # other as noise falls, and that the rows are complete. Of the shipped model we claim
-# more: it beats the mean field everywhere, and the map of doubt separates right from
-# wrong.
+# more: the numbers of the first paragraph, and that the map of doubt separates right
+# from wrong.
 
 # %%
 jumps = [
@@ -186,10 +188,13 @@ print(f"first and last change of the estimate: {jumps[0]:.2f}, {jumps[-1]:.4f}")
 assert jumps[-1] < jumps[0]
 assert len(errors) == 9
 if scale != "smoke":
+    assert errors["PRISMA", "forward", "full"] < 2.5
+    assert errors["PRISMA", "inverse", "full"] < 5
+    assert errors["PRISMA", "inverse", "sparse"] < 25
     for direction in ("forward", "inverse"):
-        anchor = errors["mean field", direction, "full"]
         for regime in ("full", "sparse", "noisy"):
-            assert errors["PRISMA", direction, regime] < 0.8 * anchor
+            anchor = errors["mean field", direction, "full"]
+            assert errors["PRISMA", direction, regime] < 0.9 * anchor
     assert unsure.mean() > 2 * sure.mean()
 
 # %%
