@@ -85,7 +85,11 @@ plt.show()
 # %%
 inverse = solve(model, u=u, steps=steps, seed=seed)
 rows = [
-    plots.comparison(u[i, 0], a[i, 0], pde.snap(inverse.a[0, i, 0]), names=("u", "a"))
+    plots.comparison(
+        *(u[i, 0], a[i, 0], pde.snap(inverse.a[0, i, 0])),
+        names=("u", "a"),
+        metric=pde.error("inverse"),
+    )
     for i in range(2)
 ]
 plots.grid(rows)

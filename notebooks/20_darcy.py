@@ -144,7 +144,8 @@ def row_of(direction: str, regime: str, problem: int = 0) -> list[plots.Panel]:
     truth = (benchmark.u if forward else benchmark.a)[problem, 0]
     guess = (u if forward else model.pde.snap(a))[0, problem, 0]
     names = ("a", "u") if forward else ("u", "a")
-    return plots.comparison(observed, truth, guess, names)
+    metric = model.pde.error(direction)
+    return plots.comparison(observed, truth, guess, names, metric)
 
 
 # %%

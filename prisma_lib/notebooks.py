@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from prisma_lib import exports, pairing, plans, runs
+from prisma_lib import exports, pairing, plans, runs, sweep
 from prisma_lib.errors import DataError, PrismaError
 from prisma_lib.files import write_atomically
 from prisma_lib.runs import execute
@@ -144,7 +144,7 @@ def entry(value: object) -> str:
 
 
 def gallery(names: Sequence[str], scale: str = "cpu", root: Path = ROOT) -> int:
-    """Executes notebooks and keeps an executed copy and a thumbnail of each.
+    """Keeps an executed copy and a thumbnail of notebooks, executing them if need be.
 
     Args:
         names: Names of the notebooks; all of them when empty.
@@ -159,9 +159,7 @@ def gallery(names: Sequence[str], scale: str = "cpu", root: Path = ROOT) -> int:
     kept.mkdir(parents=True, exist_ok=True)
     failed = 0
     for name in [Path(name).stem for name in names] or known:
-        folder = root / "outputs" / "scratch" / name
-        source = root / "notebooks" / f"{name}.py"
-        run = execute(source, folder, at_scale(name, scale, root))
+        run, folder = planned(name, scale, root)
         print(f"{name} {run.status} {run.seconds:.0f} s {run.error}", flush=True)
         if run.status != "done":
             failed += 1
@@ -170,6 +168,27 @@ def gallery(names: Sequence[str], scale: str = "cpu", root: Path = ROOT) -> int:
         write_atomically(kept / f"{name}.ipynb", exports.copy(book))
         write_atomically(kept / f"{name}.png", exports.thumbnail(book))
     return FAILED if failed else 0
+
+
+def planned(name: str, scale: str, root: Path) -> tuple[runs.Run, Path]:
+    """Makes the first run that a plan wants of a notebook, unless it is done already.
+
+    Args:
+        name: Name of the notebook; without a plan it runs with the scale's values.
+        scale: Name of the scale.
+        root: Folder of the project.
+
+    Returns:
+        The verdict and the run's folder.
+    """
+    out = root / "outputs"
+    for path in sorted((root / "params").glob("*.yaml")):
+        for cell in plans.cells(path, scale):
+            if cell.notebook.stem == name:
+                return sweep.run_one(cell, out)[0], out / cell.plan / cell.name
+    folder = out / "scratch" / name
+    source = root / "notebooks" / f"{name}.py"
+    return execute(source, folder, at_scale(name, scale, root)), folder
 
 
 def parser() -> argparse.ArgumentParser:

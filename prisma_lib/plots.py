@@ -18,6 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import ScalarFormatter
 from torch import Tensor
 
+from prisma_lib.pdes.base import Metric
 from prisma_lib.solve import Solution
 from prisma_lib.spectral import radial_spectrum
 
@@ -132,24 +133,32 @@ def field(axis: Axes, values: Tensor, title: str, norm: Normalize, cmap: str) ->
 
 
 def comparison(
-    observed: Tensor, truth: Tensor, predicted: Tensor, names: tuple[str, str]
+    observed: Tensor,
+    truth: Tensor,
+    predicted: Tensor,
+    names: tuple[str, str],
+    metric: Metric = "relative_l2",
 ) -> list[Panel]:
-    """Returns a row: observation, truth, prediction, error map with the error below.
+    """Returns a row: observation, truth, prediction, error map with the error above.
 
     Args:
         observed: The measured field, NaN where it was not measured.
         truth: The wanted field.
         predicted: The answer.
         names: Symbols of the measured and the wanted field.
+        metric: How the error is measured, as `pde.error(direction)` names it.
     """
     seen, wanted = names
     error = predicted - truth
-    relative = 100 * (error.norm() / truth.norm()).item()
+    if metric == "relative_l2":
+        measured = f"{100 * (error.norm() / truth.norm()).item():.1f} % rel. L2"
+    else:
+        measured = f"{100 * (error != 0).float().mean().item():.1f} % of points"
     return [
         Panel(observed, f"observed {seen}"),
         Panel(truth, f"true {wanted}", like="field"),
         Panel(predicted, f"PRISMA {wanted}", like="field"),
-        Panel(error, f"error ({relative:.1f} % rel. L2)", signed=True),
+        Panel(error, f"error ({measured})", signed=True),
     ]
 
 

@@ -50,6 +50,16 @@ def test_comparison_states_the_relative_error():
     assert "10.0 %" in error.title
 
 
+def test_comparison_counts_misjudged_points_where_the_metric_does():
+    truth = torch.full((8, 8), 3.0)
+    guess = truth.clone()
+    guess[0, :2] = 12
+
+    *_, error = plots.comparison(truth, truth, guess, ("u", "a"), "error_rate")
+
+    assert "3.1 % of points" in error.title
+
+
 def test_missing_points_and_constant_fields_can_be_drawn(tmp_path):
     nothing = torch.full((8, 8), torch.nan)
     figure = plots.grid(
