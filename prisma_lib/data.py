@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tqdm.auto import tqdm
 
 import prisma_lib
-from prisma_lib import pdes, storage
+from prisma_lib import pdes, progress, storage
 from prisma_lib.audit import Report, check_described, check_equation, verify
 from prisma_lib.checks import check_seed
 from prisma_lib.errors import ConfigError, DataError, PrismaError
@@ -83,7 +82,7 @@ def make(
     seed: int = 0,
     start: int = 0,
     overwrite: bool = False,
-    progress: bool | None = None,
+    shown: bool | None = None,
 ) -> Path:
     """Writes problems of a split into a file.
 
@@ -95,7 +94,7 @@ def make(
         seed: Names the random stream.
         start: First problem, counted within the split.
         overwrite: Replace an existing file, once the new one is complete.
-        progress: Show a progress bar; `None`: only on a terminal.
+        shown: Force a progress bar on or off; `None`: where someone is looking.
 
     Returns:
         The path.
@@ -111,9 +110,8 @@ def make(
     shape = pde.grid.shape
     storage.prepare(path, 2 * 4 * num * shape[0] * shape[1], overwrite)
     origin = {"split": split, "seed": seed, "start": start, "num": num}
-    silent = None if progress is None else not progress
     with (
-        tqdm(total=num, unit="problem", disable=silent) as bar,
+        progress.bar(num, "problem", shown=shown) as bar,
         storage.created(path, num, shape) as writer,
     ):
         moments, content = Moments(pde), storage.ContentHash()

@@ -6,7 +6,7 @@ returns a `Solution` in physical units.
 """
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from prisma_lib import progress
 from prisma_lib.checks import Array, check_seed
 from prisma_lib.edm import Schedule
 from prisma_lib.errors import ConfigError, NumericsError, ShapeError
@@ -153,10 +154,16 @@ class PrismaSolver:
         x_obs, mask = self.model.condition(tiled)
         total = samples * observation.batch
         parts = []
-        for start in range(0, total, self.max_batch):
-            rows = slice(start, min(start + self.max_batch, total))
-            noise = self._noise(key, range(rows.start, rows.stop), observation.shape)
-            parts.append(self._draw(noise.to(device), x_obs[rows], mask[rows]))
+        chunks = range(0, total, self.max_batch)
+        with progress.bar(len(chunks) * self.schedule.steps, "step") as bar:
+            for start in chunks:
+                rows = slice(start, min(start + self.max_batch, total))
+                index = range(rows.start, rows.stop)
+                noise = self._noise(key, index, observation.shape).to(device)
+                for state in self._states(noise, x_obs[rows], mask[rows]):
+                    bar.update()
+                    x = state.x
+                parts.append(x)
         x = self.model.denormalise(torch.cat(parts))
         if not torch.isfinite(x).all():
             raise NumericsError(
@@ -167,17 +174,15 @@ class PrismaSolver:
         a, u = x.split(1, 1)
         return a.reshape(shape), u.reshape(shape)
 
-    def _draw(self, noise: Tensor, x_obs: Tensor, mask: Tensor) -> Tensor:
+    def _states(self, noise: Tensor, x_obs: Tensor, mask: Tensor) -> Iterator[State]:
         def denoise(x: Tensor, sigma: Tensor) -> Tensor:
             denoised: Tensor = self.model(x, sigma, x_obs, mask)
             return denoised
 
-        x = noise
         for state in heun(denoise, noise, self.schedule):
-            x = state.x
             if self.watch:
                 self.watch(state)
-        return x
+            yield state
 
     def _noise(self, key: int, index: range, shape: tuple[int, int]) -> Tensor:
         trained = self.model.pde.grid

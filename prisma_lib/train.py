@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import torch
-from tqdm.auto import tqdm
 
-from prisma_lib import checkpoints, devices, plans, provenance
+from prisma_lib import checkpoints, devices, plans, progress, provenance
 from prisma_lib.errors import CheckpointError, ConfigError, PrismaError
 from prisma_lib.files import write_atomically
 from prisma_lib.model import Prisma
@@ -189,7 +188,7 @@ def main(arguments: list[str] | None = None) -> int:
         if (model / checkpoints.CARD).exists():
             raise ConfigError(f"{model} exists: give another --model, or delete it")
         state = None
-        with tqdm(total=config.steps, unit="step", disable=None) as bar:
+        with progress.bar(config.steps, "step") as bar:
             for state in run(config, folder, options.device):
                 bar.update(state.step - bar.n)
                 if state.step % 20 == 0:

@@ -18,7 +18,7 @@ def pde():
 
 @pytest.fixture
 def path(tmp_path, pde):
-    return data.make(tmp_path / "poisson.h5", pde, 5, progress=False)
+    return data.make(tmp_path / "poisson.h5", pde, 5, shown=False)
 
 
 @pytest.fixture(params=pdes.names())
@@ -86,7 +86,7 @@ def test_a_file_says_all_about_itself(path, pde):
 
 
 def test_the_same_request_gives_the_same_content(tmp_path, pde, path):
-    again = data.make(tmp_path / "again.h5", pde, 5, progress=False)
+    again = data.make(tmp_path / "again.h5", pde, 5, shown=False)
 
     first, second = (data.load(p).attributes["sha256"] for p in (path, again))
 

@@ -24,7 +24,7 @@ def pde():
 
 @pytest.fixture
 def path(tmp_path, pde):
-    return data.make(tmp_path / "poisson.h5", pde, 5, progress=False)
+    return data.make(tmp_path / "poisson.h5", pde, 5, shown=False)
 
 
 def test_an_existing_file_is_kept_unless_overwriting_is_asked_for(path, pde):
