@@ -224,7 +224,7 @@ def score(method, name):
 metrics, history, pictures = [], [], {state.step * batch: predict(state)}
 score(MeanField(model.pde), "mean field")
 score(solver(state), "before")
-marks = [config.steps * k // 8 for k in (1, 2, 4, 8)]
+marks = [config.steps * k // 4 for k in (1, 2, 4)]
 with tqdm(total=config.steps, unit="step", disable=not interactive) as bar:
     for state in train.run(config, folder, device):
         bar.update(state.step - bar.n)
@@ -259,7 +259,7 @@ def row(problem):
 
 
 # %% tags=["thumbnail"]
-plots.grid([row(i) for i in range(3)]).savefig(Path(out) / "training.png", dpi=150)
+plots.grid([row(i) for i in range(2)]).savefig(Path(out) / "training.png", dpi=150)
 plt.show()
 
 
