@@ -36,6 +36,50 @@ def check_seed(seed: object, name: str = "seed") -> int:
     return int(seed)
 
 
+def check_number(
+    name: str, value: object, low: float, high: float, example: float
+) -> float:
+    """Returns a coefficient if it is a number in (low, high].
+
+    Args:
+        name: What to call it in the message.
+        value: What was given.
+        low: Lower limit, excluded.
+        high: Upper limit, included.
+        example: A good value.
+
+    Raises:
+        ConfigError: When it is anything else; names it and the range.
+    """
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not low < value <= high:  # type: ignore[operator]
+        raise ConfigError(
+            f"{name}={value!r}: give a number above {low:g} and at most {high:g}, such "
+            f"as {name}={example:g}"
+        )
+    return float(value)  # type: ignore[arg-type]
+
+
+def check_count(name: str, value: object, low: int, example: int) -> int:
+    """Returns an option if it is a whole number of at least `low`.
+
+    Args:
+        name: What to call it in the message.
+        value: What was given.
+        low: Smallest allowed value.
+        example: A good value.
+
+    Raises:
+        ConfigError: When it is anything else; names it and the range.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or value < low:
+        raise ConfigError(
+            f"{name}={value!r}: give a whole number of at least {low}, such as "
+            f"{name}={example}"
+        )
+    return value
+
+
 def measured(
     pde: PDE, name: str, values: Array | None, mask: Array | None
 ) -> tuple[Field, Field] | None:

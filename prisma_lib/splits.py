@@ -1,7 +1,7 @@
 """Which problems there are: numbered, split, solved, and summed up.
 
-Problem `i` of a split is the pair `a = pde.draw(seed, [offset + i])`, `u = solve(a)`,
-with the offset of the split in `SPLITS`, so that splits never share a problem.
+Problem `i` of a split is `pde.pair(seed, [offset + i])`, with the offset of the split
+in `SPLITS`, so that splits never share a problem.
 """
 
 import math
@@ -121,9 +121,8 @@ def stream(
 def _solved(
     pde: PDE, seed: int, numbers: range, device: torch.device | str | None
 ) -> tuple[Field, Field]:
-    a = pde.draw(seed, numbers).to(device)
     try:
-        u = pde.solve(a)
+        a, u = pde.pair(seed, numbers, device)
     except NumericsError as error:
         raise NumericsError(
             f"{error} (a batch of problems {numbers[0]} to {numbers[-1]}, seed {seed})"

@@ -24,6 +24,21 @@ def untyped(monkeypatch):
     monkeypatch.setattr(config, "jaxtyping_disable", True)
 
 
+@pytest.fixture(scope="session")
+def kept(tmp_path_factory):
+    return tmp_path_factory.mktemp("kept")
+
+
+@pytest.fixture
+def quick(kept, monkeypatch):
+    """Builds equations that are cheap to draw; what they keep on disk is shared."""
+    # Not at the top: the import hook that checks shapes comes after this file.
+    from prisma_lib import pdes
+
+    monkeypatch.chdir(kept)
+    return lambda name, size: pdes.load(name, size=size, **pdes.quick(name))
+
+
 @pytest.fixture
 def root(tmp_path, monkeypatch):
     """A project with the notebook 10_tiny, which is the working folder."""

@@ -22,8 +22,8 @@ def path(tmp_path, pde):
 
 
 @pytest.fixture(params=pdes.names())
-def any_pde(request):
-    return pdes.load(request.param, size=SIZE)
+def any_pde(request, quick):
+    return quick(request.param, SIZE)
 
 
 def edited(path, change):

@@ -23,8 +23,8 @@ def name(request):
 
 
 @pytest.fixture
-def pde(name):
-    return pdes.load(name, size=32)
+def pde(name, quick):
+    return quick(name, 32)
 
 
 def only(pde, *kinds):
@@ -143,6 +143,14 @@ def test_draws_are_numbered(pde):
     torch.testing.assert_close(a[0], a[2])
     assert not torch.equal(a[0], a[1])
     assert not torch.equal(pde.draw(4, [2])[0], a[1])
+
+
+def test_a_pair_is_a_numbered_draw_with_its_solution(pde):
+    a, u = pde.pair(3, [7, 2])
+
+    assert torch.equal(a, pde.draw(3, [7, 2]))
+    assert u.dtype == torch.float32
+    torch.testing.assert_close(pde.pair(3, [2])[1], u[1:], rtol=1e-5, atol=1e-7)
 
 
 def test_solutions_do_not_depend_on_the_batch(pde):

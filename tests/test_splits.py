@@ -22,8 +22,8 @@ def pde():
 
 
 @pytest.fixture(params=pdes.names())
-def any_pde(request):
-    return pdes.load(request.param, size=SIZE)
+def any_pde(request, quick):
+    return quick(request.param, SIZE)
 
 
 def test_solved_problems_have_the_residual_that_the_statistics_state(any_pde):

@@ -12,7 +12,7 @@ from typing import Any
 from prisma_lib.errors import ConfigError, unknown_name
 from prisma_lib.pdes.base import PDE
 
-__all__ = ["PDE", "load", "names"]
+__all__ = ["PDE", "load", "names", "quick"]
 
 
 @cache
@@ -37,14 +37,28 @@ def load(name: str, size: int = 32, **coefficients: Any) -> PDE:
         ConfigError: When the name or a coefficient is unknown, or a value impossible.
         ShapeError: When the grid is too small.
     """
-    if name not in names():
-        raise unknown_name("PDE", name, names())
-    module = importlib.import_module(f"{__name__}.{name}")
-    factory = getattr(module, module.__all__[0])
     try:
-        pde: PDE = factory(size=size, **coefficients)
+        pde: PDE = _factory(name)(size=size, **coefficients)
     except TypeError as error:
         raise ConfigError(
             f"{name} cannot be built from {sorted(coefficients)}: {error}"
         ) from error
     return pde
+
+
+def quick(name: str) -> dict[str, float | int | bool | str]:
+    """Returns coefficients that make inputs cheap to draw, for tests and smoke runs.
+
+    Most equations need none.
+
+    Raises:
+        ConfigError: When the name is unknown.
+    """
+    return dict(_factory(name).quick)
+
+
+def _factory(name: str) -> Any:
+    if name not in names():
+        raise unknown_name("PDE", name, names())
+    module = importlib.import_module(f"{__name__}.{name}")
+    return getattr(module, module.__all__[0])

@@ -23,7 +23,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from prisma_lib.errors import ConfigError, ShapeError
+from prisma_lib.errors import ConfigError, DataError, ShapeError
 from prisma_lib.grids import Grid
 
 Field = Float[Tensor, "b 1 x y"]
@@ -67,6 +67,9 @@ class PDE(ABC):
     floor: float = 0.0
     periodic: ClassVar[tuple[bool, bool]] = (False, False)
     lengths: ClassVar[tuple[float, float]] = (1.0, 1.0)
+    # Constructor arguments of a variant whose inputs are cheap to draw, for tests and
+    # smoke runs.
+    quick: ClassVar[dict[str, float | int | bool | str]] = {}
 
     def __init__(self, size: int = 32) -> None:
         if isinstance(size, bool) or not isinstance(size, int):
@@ -135,6 +138,29 @@ class PDE(ABC):
             Solutions of the dtype and on the device of `a`.
         """
 
+    def pair(
+        self,
+        key: int,
+        index: Sequence[int],
+        device: torch.device | str | None = None,
+    ) -> tuple[Field, Field]:
+        """Draws and solves the problems numbered `index` of the stream `key`.
+
+        Data are made of these pairs. An equation that knows more about an input than
+        its values at the nodes overrides it, and `u` is then more accurate than
+        `solve(a)`.
+
+        Args:
+            key: Names the stream, in [0, 2^64).
+            index: Numbers of the wanted problems in the stream.
+            device: Where to solve; inputs are drawn on the CPU.
+
+        Returns:
+            `draw(key, index)` and its solutions, float32, on the device.
+        """
+        a = self.draw(key, index).to(device)
+        return a, self.solve(a)
+
     @abstractmethod
     def residual(self, a: Field, u: Field) -> Interior:
         """Evaluates the residual in physical units where it is defined.
@@ -174,6 +200,22 @@ class PDE(ABC):
             raise ShapeError(
                 f"{self.name} was given fields of {[len(field) for field in fields]} "
                 "samples: give one a for each u"
+            )
+
+    def check_finite(self, a: Field) -> None:
+        """Refuses inputs with gaps.
+
+        Args:
+            a: What a user handed in.
+
+        Raises:
+            DataError: When a value is not finite.
+        """
+        if not a.isfinite().all():
+            where = a.isfinite().logical_not().nonzero()[0].tolist()
+            raise DataError(
+                f"the input of {self.name} is not finite at {where} (b, c, x, y): give "
+                "numbers; a measured field with gaps needs a solver of inverse problems"
             )
 
     def error(self, direction: Direction) -> Metric:

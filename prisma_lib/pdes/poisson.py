@@ -19,16 +19,18 @@ from typing import ClassVar
 
 import torch
 
-from prisma_lib.errors import ConfigError, DataError
+from prisma_lib.conditioning import White
+from prisma_lib.errors import ConfigError
 from prisma_lib.fields import cosine_field, keyed_normal
-from prisma_lib.pdes.base import PDE, Direction, Field, Interior, Kind, Metric
+from prisma_lib.pdes.base import Direction, Field, Interior, Kind, Metric
+from prisma_lib.posterior import LinearGaussian
 from prisma_lib.spectral import solve_dirichlet
 from prisma_lib.stencils import interior, laplacian
 
 __all__ = ["Poisson"]
 
 
-class Poisson(PDE):
+class Poisson(LinearGaussian):
     """Poisson's equation on the unit square with zero edges.
 
     Args:
@@ -63,35 +65,25 @@ class Poisson(PDE):
         """The constants of the distribution of sources."""
         return {"binary": self.binary, "alpha": self.alpha, "tau": self.tau}
 
+    @property
+    def gaussian(self) -> bool:
+        """Whether the inputs are Gaussian, so that posteriors are known."""
+        return not self.binary
+
     def draw(self, key: int, index: Sequence[int]) -> Field:
         """Draws sources; see `PDE.draw`."""
         noise = keyed_normal(key, index, self.grid.shape, purpose="input")
-        a = cosine_field(noise.double(), self.alpha, self.tau)[:, None]
+        a = self.colour(noise.double())
         return (a > 0 if self.binary else a).to(torch.float32)
 
-    @torch.no_grad()
-    def solve(self, a: Field) -> Field:
-        """Solves the 5-point stencil exactly.
+    def colour(self, white: White) -> Field:
+        """Maps white noise to Gaussian sources."""
+        return cosine_field(white, self.alpha, self.tau)[:, None]
 
-        Args:
-            a: Source; its edge has no influence.
-
-        Returns:
-            The solution, of the dtype of `a`.
-
-        Raises:
-            ShapeError: When `a` is not on this grid or holds no field.
-            DataError: When a value of `a` is not finite.
-        """
-        self.check(a)
-        if not a.isfinite().all():
-            where = a.isfinite().logical_not().nonzero()[0].tolist()
-            raise DataError(
-                f"the source is not finite at {where} (b, c, x, y): give numbers; a "
-                "measured field with gaps needs a solver of inverse problems"
-            )
-        u = solve_dirichlet(interior(a.double()), self.grid.spacing)
-        return torch.nn.functional.pad(u, (1, 1, 1, 1)).to(a.dtype)
+    def propagate(self, a: Field) -> Field:
+        """Solves the 5-point stencil exactly."""
+        u = solve_dirichlet(interior(a), self.grid.spacing)
+        return torch.nn.functional.pad(u, (1, 1, 1, 1))
 
     def residual(self, a: Field, u: Field) -> Interior:
         """Evaluates the Laplacian of `u` minus `a` at inner nodes."""
