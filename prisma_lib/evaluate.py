@@ -24,6 +24,7 @@ from prisma_lib.errors import PrismaError, unknown_name
 from prisma_lib.model import Prisma
 from prisma_lib.observe import Observation, add_noise, observe
 from prisma_lib.pdes.base import PDE, Direction, Field, Statistics
+from prisma_lib.posterior import ExactPosterior, is_gaussian
 from prisma_lib.solve import PrismaSolver, Solver
 
 REGIMES = ("full", "sparse", "noisy")
@@ -193,16 +194,12 @@ def table(
     """
     problems = benchmark(model.pde, n, seed)
     prisma = PrismaSolver(model, Schedule(steps))
-    rows = evaluate(
-        NumericalSolver(model.pde),
-        problems,
-        "forward",
-        "full",
-        method="numerical solver",
-        **labels,
-    )
+    cell = (NumericalSolver(model.pde), problems, DIRECTIONS[0], "full")
+    rows = evaluate(*cell, method="numerical solver", **labels)
     mean = MeanField(model.pde)
     for direction in DIRECTIONS:
+        if is_gaussian(model.pde):
+            rows += exact_rows(problems, direction, **labels)
         rows += evaluate(
             mean, problems, direction, "full", method="mean field", **labels
         )
@@ -216,6 +213,26 @@ def table(
                 steps=steps,
                 **labels,
             )
+    return rows
+
+
+def exact_rows(
+    problems: Benchmark, direction: Direction, **labels: Any
+) -> list[results.Row]:
+    """Evaluates one draw of the exact posterior in every regime of a direction.
+
+    Args:
+        problems: Test problems of a linear equation with Gaussian inputs.
+        direction: "forward" or "inverse".
+        **labels: Further columns of every row.
+    """
+    sd_a, sd_u = problems.statistics.std
+    rows = []
+    for regime in REGIMES:
+        noise = NOISE_SD if regime == "noisy" else 0.0
+        solver = ExactPosterior(problems.pde, (noise * sd_a, noise * sd_u))
+        cell = (solver, problems, direction, regime)
+        rows += evaluate(*cell, method="exact posterior", **labels)
     return rows
 
 

@@ -151,7 +151,7 @@ def copy(book: Book) -> bytes:
     book = plain(book)
     found = [picture for cell in book["cells"] for picture in pictures(cell)]
     content = pairing.render(book)
-    share = LARGEST_COPY // max(1, len(found))
+    share = LARGEST_COPY  # bytes that a picture may have: large ones shrink first
     while len(content) > LARGEST_COPY and share > LARGEST_COPY // 100:
         share = share * 2 // 3
         for picture in found:

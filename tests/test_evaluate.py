@@ -117,6 +117,17 @@ def test_several_draws_add_a_row_for_their_mean(problems):
     assert [row["setting"] for row in rows] == ["size=16", "size=16;mean_of=4"]
 
 
+def test_linear_equations_get_rows_of_their_exact_posterior():
+    problems = evaluate.benchmark(pdes.load("poisson", size=16), n=16)
+
+    rows = evaluate.exact_rows(problems, "forward")
+
+    full, sparse, noisy = (float(row["value"]) for row in rows)
+    assert [row["regime"] for row in rows] == list(evaluate.REGIMES)
+    assert full < 0.01
+    assert full < noisy < sparse < 150
+
+
 def test_an_unknown_regime_is_refused_with_the_nearest(problems):
     with pytest.raises(ConfigError, match="did you mean 'sparse'"):
         evaluate.observation_of(problems, "forward", "sparce")

@@ -38,7 +38,8 @@ errors
 grids
 stencils spectral
 fields
-pdes observe
+shapes flows
+pdes observe conditioning pool posterior
 nn
 edm
 model
