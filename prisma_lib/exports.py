@@ -12,7 +12,12 @@ from prisma_lib.files import write_atomically
 
 LARGEST_COPY = 300_000
 LARGEST_THUMBNAIL = 60_000
-WIDTHS = (1200, 900, 700, 500, 400, 300, 200, 100)
+# Colours and pixels across, in the order in which they are given up. Fewer colours come
+# first: a smaller copy of a picture of many flat squares can have more bytes.
+REDUCTIONS = (
+    *((colours, 4000) for colours in (256, 128, 64)),
+    *((64, width) for width in (1200, 900, 700, 500, 400, 300, 200, 100)),
+)
 OFFLINE = """{% extends 'lab/index.html.j2' %}
 {% block html_head_js %}{% endblock %}
 {% block html_head_js_mathjax %}{% endblock %}
@@ -107,33 +112,38 @@ def thumbnail(book: Book) -> bytes:
     for group in (tagged, cells):
         found = [picture for cell in group for picture in pictures(cell)]
         if found:
-            return shrunk(encoded(found[-1]), LARGEST_THUMBNAIL)
+            return small_enough(encoded(found[-1]))
     raise DataError("the notebook shows no picture: a gallery entry needs one figure")
 
 
-def shrunk(png: bytes, most: int) -> bytes:
-    """Makes a PNG smaller: fewer colours first, then fewer pixels.
+def small_enough(png: bytes) -> bytes:
+    """Reduces a picture until it may be a thumbnail."""
+    for colours, width in REDUCTIONS:
+        if len(png) <= LARGEST_THUMBNAIL:
+            break
+        png = reduced(png, colours, width)
+    return png
+
+
+def reduced(png: bytes, colours: int, width: int) -> bytes:
+    """Writes a picture with fewer colours and at most so many pixels across.
 
     Args:
         png: The picture.
-        most: Number of bytes it may have.
+        colours: Number of colours.
+        width: Most pixels across.
 
     Returns:
-        The picture, or the smallest version of it.
+        The reduced picture, or the picture itself if that has fewer bytes.
     """
     from PIL import Image
 
-    small = png
     image = Image.open(io.BytesIO(png)).convert("RGB")
-    for width in WIDTHS:
-        if len(small) <= most:
-            break
-        shape = (width, round(image.height * width / image.width))
-        resized = image.resize(shape) if width < image.width else image
-        buffer = io.BytesIO()
-        resized.quantize(128).save(buffer, "PNG", optimize=True)
-        small = buffer.getvalue()
-    return small
+    if width < image.width:
+        image = image.resize((width, round(image.height * width / image.width)))
+    buffer = io.BytesIO()
+    image.quantize(colours).save(buffer, "PNG", optimize=True)
+    return min(png, buffer.getvalue(), key=len)
 
 
 def copy(book: Book) -> bytes:
@@ -150,12 +160,13 @@ def copy(book: Book) -> bytes:
     """
     book = plain(book)
     found = [picture for cell in book["cells"] for picture in pictures(cell)]
+    whole = [encoded(picture) for picture in found]
     content = pairing.render(book)
-    share = LARGEST_COPY  # bytes that a picture may have: large ones shrink first
-    while len(content) > LARGEST_COPY and share > LARGEST_COPY // 100:
-        share = share * 2 // 3
-        for picture in found:
-            small = base64.b64encode(shrunk(encoded(picture), share)).decode()
+    for colours, width in REDUCTIONS:
+        if len(content) <= LARGEST_COPY:
+            return content
+        for picture, png in zip(found, whole, strict=True):
+            small = base64.b64encode(reduced(png, colours, width)).decode()
             picture["data"]["image/png"] = small
         content = pairing.render(book)
     if len(content) > LARGEST_COPY:
