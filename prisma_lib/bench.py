@@ -17,7 +17,7 @@ from itertools import islice
 import torch
 
 from prisma_lib import checkpoints, data, devices, pdes, provenance, results
-from prisma_lib.errors import PrismaError
+from prisma_lib.errors import exit_status
 from prisma_lib.observe import observe
 from prisma_lib.solve import PrismaSolver
 from prisma_lib.training import TrainConfig, loop, start
@@ -108,6 +108,26 @@ def _row(method: str, pde: str, setting: str, metric: str, value: float) -> resu
     }
 
 
+def _run(options: argparse.Namespace) -> int:
+    """Measures what was asked for."""
+    device = devices.resolve(options.device)
+    rows = [row for name in options.what for row in BENCHES[name](device)]
+    origin = provenance.record(device)
+    common = {
+        "sweep": "bench",
+        "run": f"bench-{'-'.join(options.what)}-{origin['device']}",
+        "commit": origin["commit"],
+        "device": origin["device"],
+    }
+    for row in rows:
+        print(f"{row['method']:8}{row['pde']:15}{row['setting']:36}", end="")
+        print(f"{row['value']:>10} {row['metric']}")
+    print(f"on {origin['device']}, torch {origin['torch']}")
+    if options.results:
+        results.append(options.results, [common | row for row in rows])
+    return 0
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command and returns its exit status."""
     parser = argparse.ArgumentParser(prog="prisma_lib.bench")
@@ -115,30 +135,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--device", default="auto", help="auto, cpu or cuda")
     parser.add_argument("--results", help="CSV file that takes the rows")
     options = parser.parse_args(arguments)
-    chosen = options.what or list(BENCHES)
-    unknown = set(chosen) - set(BENCHES)
+    options.what = options.what or list(BENCHES)
+    unknown = set(options.what) - set(BENCHES)
     if unknown:
         parser.error(f"unknown {sorted(unknown)}: choose of {', '.join(BENCHES)}")
-    try:
-        device = devices.resolve(options.device)
-        rows = [row for name in chosen for row in BENCHES[name](device)]
-        origin = provenance.record(device)
-        common = {
-            "sweep": "bench",
-            "run": f"bench-{'-'.join(chosen)}-{origin['device']}",
-            "commit": origin["commit"],
-            "device": origin["device"],
-        }
-        for row in rows:
-            print(f"{row['method']:8}{row['pde']:15}{row['setting']:36}", end="")
-            print(f"{row['value']:>10} {row['metric']}")
-        print(f"on {origin['device']}, torch {origin['torch']}")
-        if options.results:
-            results.append(options.results, [common | row for row in rows])
-    except PrismaError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_code
-    return 0
+    return exit_status(lambda: _run(options))
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ import prisma_lib
 from prisma_lib import pdes, progress, storage
 from prisma_lib.audit import Report, check_described, check_equation, verify
 from prisma_lib.checks import check_seed
-from prisma_lib.errors import ConfigError, DataError, PrismaError
+from prisma_lib.errors import ConfigError, DataError, exit_status
 from prisma_lib.pdes.base import PDE, Field, Statistics
 from prisma_lib.splits import (
     SPLITS,
@@ -237,14 +237,14 @@ def _option(text: str) -> tuple[str, Any]:
         return name, value
 
 
-def _run(given: argparse.Namespace) -> None:
+def _run(given: argparse.Namespace) -> int:
     if given.command == "verify":
         report = verify(given.path)
         print(
             f"{given.path}: {report.num} problems of {report.pde}, sound; residual "
             f"{report.residual_rms:.3g}"
         )
-        return
+        return 0
     pde = pdes.load(given.pde, size=given.size, **dict(map(_option, given.set)))
     name = f"{given.pde}-{given.size}-{given.split}.h5"
     path = make(
@@ -257,6 +257,7 @@ def _run(given: argparse.Namespace) -> None:
         overwrite=given.overwrite,
     )
     print(f"{path}: {given.num} problems of {given.pde}")
+    return 0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -269,15 +270,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         Exit status: 0 all good, 2 bad input, 4 environment, 130 interrupted.
     """
     given = _arguments().parse_args(arguments)
-    try:
-        _run(given)
-    except PrismaError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_code
-    except KeyboardInterrupt:
-        print("interrupted: nothing was written", file=sys.stderr)
-        return 130
-    return 0
+    return exit_status(lambda: _run(given), "interrupted: nothing was written")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,8 @@ that cannot do what was asked (no GPU, no disk space, no permission).
 """
 
 import difflib
-from collections.abc import Iterable
+import sys
+from collections.abc import Callable, Iterable
 
 
 class PrismaError(Exception):
@@ -67,3 +68,24 @@ def unknown_name(kind: str, given: object, known: Iterable[str]) -> ConfigError:
     near = difflib.get_close_matches(str(given).strip().lower(), names, n=1, cutoff=0.5)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     return ConfigError(f"unknown {kind} {given!r}: known are {', '.join(names)}{hint}")
+
+
+def exit_status(command: Callable[[], int], interrupted: str = "interrupted") -> int:
+    """Runs a command and turns how it ends into an exit status.
+
+    Args:
+        command: Does the work and returns its status.
+        interrupted: What to say after Ctrl-C.
+
+    Returns:
+        The command's own status; the exit code of an error of this library, whose
+        message goes to the standard error; 130 after Ctrl-C.
+    """
+    try:
+        return command()
+    except PrismaError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print(interrupted, file=sys.stderr)
+        return 130

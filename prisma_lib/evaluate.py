@@ -20,7 +20,7 @@ from torch import Tensor
 from prisma_lib import checkpoints, data, devices, metrics, provenance, results
 from prisma_lib.anchors import MeanField, NumericalSolver
 from prisma_lib.edm import Schedule
-from prisma_lib.errors import PrismaError, unknown_name
+from prisma_lib.errors import exit_status, unknown_name
 from prisma_lib.model import Prisma
 from prisma_lib.observe import Observation, add_noise, observe
 from prisma_lib.pdes.base import PDE, Direction, Field, Statistics
@@ -258,6 +258,25 @@ def show(rows: list[results.Row]) -> str:
     return "\n".join(lines)
 
 
+def _run(options: argparse.Namespace) -> int:
+    """Evaluates a model and writes its rows where they are wanted."""
+    model = checkpoints.load(options.model, device=options.device)
+    folder = checkpoints.find(options.model)
+    labels = {
+        "sweep": "evaluate",
+        "run": f"{folder.name}-{options.steps}-{options.n}-{options.seed}",
+        "scale": options.scale,
+    }
+    rows = table(model, options.n, options.steps, options.seed, **labels)
+    print(show(rows))
+    if options.results:
+        results.append(options.results, rows)
+    if options.card:
+        card = checkpoints.read_card(folder)
+        checkpoints.write_card(folder, card | {"errors": rows})
+    return 0
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command and returns its exit status."""
     parser = argparse.ArgumentParser(prog="prisma_lib.evaluate")
@@ -272,25 +291,7 @@ def main(arguments: list[str] | None = None) -> int:
         "--card", action="store_true", help="write the rows into the model's card"
     )
     options = parser.parse_args(arguments)
-    try:
-        model = checkpoints.load(options.model, device=options.device)
-        folder = checkpoints.find(options.model)
-        labels = {
-            "sweep": "evaluate",
-            "run": f"{folder.name}-{options.steps}-{options.n}-{options.seed}",
-            "scale": options.scale,
-        }
-        rows = table(model, options.n, options.steps, options.seed, **labels)
-        print(show(rows))
-        if options.results:
-            results.append(options.results, rows)
-        if options.card:
-            card = checkpoints.read_card(folder)
-            checkpoints.write_card(folder, card | {"errors": rows})
-    except PrismaError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_code
-    return 0
+    return exit_status(lambda: _run(options))
 
 
 if __name__ == "__main__":

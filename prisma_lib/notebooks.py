@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from prisma_lib import exports, pairing, plans, runs, sweep
-from prisma_lib.errors import DataError, PrismaError
+from prisma_lib.errors import DataError, exit_status
 from prisma_lib.files import write_atomically
 from prisma_lib.runs import execute
 
@@ -205,6 +205,18 @@ def parser() -> argparse.ArgumentParser:
     return options
 
 
+def _run(given: argparse.Namespace) -> int:
+    """Does what one of the commands says."""
+    match given.command:
+        case "pair":
+            return pair()
+        case "check":
+            return check()
+        case "demo":
+            return demo(given.scale)
+    return gallery(given.names, given.scale)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command in the project's folder.
 
@@ -215,20 +227,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         Exit code.
     """
     given = parser().parse_args(arguments)
-    try:
-        match given.command:
-            case "pair":
-                return pair()
-            case "check":
-                return check()
-            case "demo":
-                return demo(given.scale)
-        return gallery(given.names, given.scale)
-    except PrismaError as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
-        return error.exit_code
-    except KeyboardInterrupt:
-        return 130
+    return exit_status(lambda: _run(given))
 
 
 if __name__ == "__main__":

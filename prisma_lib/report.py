@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from prisma_lib import results
-from prisma_lib.errors import ConfigError, PrismaError
+from prisma_lib.errors import ConfigError, exit_status
 from prisma_lib.files import write_atomically
 from prisma_lib.provenance import ROOT
 
@@ -150,26 +150,27 @@ def filled(text: str, folder: Path) -> str:
     return re.sub(r"<!-- (\w+):start -->.*?<!-- \1:end -->", table, text, flags=re.S)
 
 
+def _run(options: argparse.Namespace) -> int:
+    """Writes the README, or compares it."""
+    readme = options.root / "README.md"
+    old = readme.read_text()
+    new = filled(old, options.root / "outputs")
+    if options.check and new != old:
+        raise ConfigError(
+            "README.md is not what the results say: run python -m prisma_lib.report"
+        )
+    if new != old:
+        write_atomically(readme, new.encode())
+    return 0
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command and returns its exit status."""
     parser = argparse.ArgumentParser(prog="prisma_lib.report")
     parser.add_argument("--check", action="store_true", help="write nothing, compare")
     parser.add_argument("--root", type=Path, default=ROOT, help="project folder")
     options = parser.parse_args(arguments)
-    readme = options.root / "README.md"
-    try:
-        old = readme.read_text()
-        new = filled(old, options.root / "outputs")
-        if options.check and new != old:
-            raise ConfigError(
-                "README.md is not what the results say: run python -m prisma_lib.report"
-            )
-        if new != old:
-            write_atomically(readme, new.encode())
-    except PrismaError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_code
-    return 0
+    return exit_status(lambda: _run(options))
 
 
 if __name__ == "__main__":

@@ -18,9 +18,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from prisma_lib import plans, results, runs
-from prisma_lib.errors import PrismaError, RunDirError, unknown_name
+from prisma_lib.errors import PrismaError, RunDirError, exit_status, unknown_name
 
-SOME_FAILED, INTERRUPTED = 3, 130
+SOME_FAILED = 3
 
 
 def run_one(cell: plans.Cell, out: Path) -> tuple[runs.Run, bool]:
@@ -150,6 +150,18 @@ def parser() -> argparse.ArgumentParser:
     return options
 
 
+def _run(given: argparse.Namespace) -> int:
+    """Makes the runs of a plan, or lists them."""
+    cells = plans.cells(given.plan, given.scale)
+    if given.dry_run:
+        for cell in cells:
+            print(f"{cell.plan}/{cell.name} {json.dumps(cell.parameters)}")
+        return 0
+    bad = sweep(cells, given.out)
+    print(f"{len(cells) - bad} done, {bad} failed")
+    return SOME_FAILED if bad else 0
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command.
 
@@ -160,21 +172,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         Exit code.
     """
     given = parser().parse_args(arguments)
-    try:
-        cells = plans.cells(given.plan, given.scale)
-        if given.dry_run:
-            for cell in cells:
-                print(f"{cell.plan}/{cell.name} {json.dumps(cell.parameters)}")
-            return 0
-        bad = sweep(cells, given.out)
-    except PrismaError as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
-        return error.exit_code
-    except KeyboardInterrupt:
-        print("interrupted: the same command goes on where it stopped", file=sys.stderr)
-        return INTERRUPTED
-    print(f"{len(cells) - bad} done, {bad} failed")
-    return SOME_FAILED if bad else 0
+    return exit_status(
+        lambda: _run(given), "interrupted: the same command goes on where it stopped"
+    )
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from typing import Any, TextIO
 import torch
 
 from prisma_lib import checkpoints, devices, plans, progress, provenance
-from prisma_lib.errors import CheckpointError, ConfigError, PrismaError
+from prisma_lib.errors import CheckpointError, ConfigError, exit_status
 from prisma_lib.files import write_atomically
 from prisma_lib.model import Prisma
 from prisma_lib.training import TrainConfig, TrainState, loop, start
@@ -172,6 +172,25 @@ def read_plan(path: Path | str, scale: str) -> TrainConfig:
     return TrainConfig.from_dict(plans.read_training(path, scale))
 
 
+def _run(options: argparse.Namespace) -> int:
+    """Trains what a plan says and writes the model."""
+    config = read_plan(options.plan, options.scale)
+    folder = options.out or provenance.ROOT / "outputs" / "train" / config.name
+    model = options.model or folder / "model"
+    if (model / checkpoints.CARD).exists():
+        raise ConfigError(f"{model} exists: give another --model, or delete it")
+    state = None
+    with progress.bar(config.steps, "step") as bar:
+        for state in run(config, folder, options.device):
+            bar.update(state.step - bar.n)
+            if state.step % 20 == 0:
+                bar.set_postfix(loss=f"{state.loss:.3f}")
+    if state is None:
+        raise ConfigError(f"{folder} holds a finished run: give another --out")
+    print(f"model: {finish(config, state, model)}")
+    return 0
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command and returns its exit status."""
     parser = argparse.ArgumentParser(prog="prisma_lib.train", description="Trains.")
@@ -181,28 +200,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, help="run folder")
     parser.add_argument("--model", type=Path, help="folder of the finished model")
     options = parser.parse_args(arguments)
-    try:
-        config = read_plan(options.plan, options.scale)
-        folder = options.out or provenance.ROOT / "outputs" / "train" / config.name
-        model = options.model or folder / "model"
-        if (model / checkpoints.CARD).exists():
-            raise ConfigError(f"{model} exists: give another --model, or delete it")
-        state = None
-        with progress.bar(config.steps, "step") as bar:
-            for state in run(config, folder, options.device):
-                bar.update(state.step - bar.n)
-                if state.step % 20 == 0:
-                    bar.set_postfix(loss=f"{state.loss:.3f}")
-        if state is None:
-            raise ConfigError(f"{folder} holds a finished run: give another --out")
-        print(f"model: {finish(config, state, model)}")
-    except PrismaError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_code
-    except KeyboardInterrupt:
-        print("interrupted; the same command continues", file=sys.stderr)
-        return 130
-    return 0
+    return exit_status(lambda: _run(options), "interrupted: the same command continues")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 import prisma_lib
+from prisma_lib.errors import ConfigError, exit_status
 
 ROOT = Path(__file__).parents[1]
 MODULES = sorted((ROOT / "prisma_lib").rglob("*.py"))
@@ -259,3 +260,17 @@ def test_all_extra_is_enough_to_run_and_to_test():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
     assert project["optional-dependencies"]["all"] == ["prisma-lib[notebooks,test]"]
+
+
+@pytest.mark.parametrize(
+    ("raised", "status"), [(None, 7), (ConfigError("x"), 2), (KeyboardInterrupt(), 130)]
+)
+def test_commands_end_with_the_status_of_how_they_ended(raised, status, capsys):
+    def command():
+        if raised:
+            raise raised
+        return 7
+
+    assert exit_status(command, "stopped") == status
+    said = {2: "error: x\n", 7: "", 130: "stopped\n"}
+    assert capsys.readouterr().err == said[status]
