@@ -25,9 +25,18 @@ import pandas as pd
 import torch
 from IPython.display import display
 from ipywidgets import interact
-from tqdm.auto import tqdm
 
-from prisma_lib import checkpoints, data, edm, evaluate, observe, plots, train, training
+from prisma_lib import (
+    checkpoints,
+    data,
+    edm,
+    evaluate,
+    observe,
+    plots,
+    progress,
+    train,
+    training,
+)
 from prisma_lib.anchors import MeanField
 from prisma_lib.devices import resolve
 from prisma_lib.fields import GRFNoise
@@ -225,7 +234,7 @@ metrics, history, pictures = [], [], {state.step * batch: predict(state)}
 score(MeanField(model.pde), "mean field")
 score(solver(state), "before")
 marks = [config.steps * k // 4 for k in (1, 2, 4)]
-with tqdm(total=config.steps, unit="step", disable=not interactive) as bar:
+with progress.bar(config.steps, "step", shown=interactive) as bar:
     for state in train.run(config, folder, device):
         bar.update(state.step - bar.n)
         entry = {"images": state.step * batch, "loss": state.loss}

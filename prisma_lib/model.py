@@ -56,6 +56,7 @@ class Prisma(nn.Module):
         super().__init__()
         self.pde, self.config, self.statistics = pde, config, statistics
         self.strategy = Strategy(config.strategy)
+        self._pdes = {pde.grid.shape: pde}  # one per grid: every call asks for it
         check_grid(pde.grid.shape, config.factor)
         shape = (1, 2, 1, 1)
         for name, values in (
@@ -195,9 +196,9 @@ class Prisma(nn.Module):
         return (r.square().mean((1, 2, 3), True) + self.residual_floor.square()).sqrt()
 
     def _pde_on(self, shape: tuple[int, int]) -> PDE:
-        if shape == self.pde.grid.shape:
-            return self.pde
-        return self.pde.resized(shape[0])
+        if shape not in self._pdes:
+            self._pdes[shape] = self.pde.resized(shape[0])
+        return self._pdes[shape]
 
     def _coordinates(self, x: Pair) -> Pair:
         grid = self._pde_on((x.shape[-2], x.shape[-1])).grid

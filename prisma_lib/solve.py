@@ -155,11 +155,12 @@ class PrismaSolver:
         total = samples * observation.batch
         parts = []
         chunks = range(0, total, self.max_batch)
+        source = self._noise(observation.shape)
         with progress.bar(len(chunks) * self.schedule.steps, "step") as bar:
             for start in chunks:
                 rows = slice(start, min(start + self.max_batch, total))
                 index = range(rows.start, rows.stop)
-                noise = self._noise(key, index, observation.shape).to(device)
+                noise = source.draw(key, index, 2, shape=observation.shape).to(device)
                 for state in self._states(noise, x_obs[rows], mask[rows]):
                     bar.update()
                     x = state.x
@@ -184,12 +185,11 @@ class PrismaSolver:
                 self.watch(state)
             yield state
 
-    def _noise(self, key: int, index: range, shape: tuple[int, int]) -> Tensor:
+    def _noise(self, shape: tuple[int, int]) -> GRFNoise:
         trained = self.model.pde.grid
-        if self.noise_grid == "train" or shape == trained.shape:
-            return GRFNoise(trained).draw(key, index, 2, shape=shape)
-        grid = Grid(shape, trained.lengths, periodic=trained.periodic)
-        return GRFNoise(grid).draw(key, index, 2)
+        if self.noise_grid == "train":
+            return GRFNoise(trained)
+        return GRFNoise(Grid(shape, trained.lengths, periodic=trained.periodic))
 
 
 def solve(
