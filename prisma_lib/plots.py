@@ -188,13 +188,18 @@ def spectra(axis: Axes, fields: Mapping[str, Tensor]) -> None:
 
     Args:
         axis: Where to draw.
-        fields: Fields `(x, y)` by their name in the legend.
+        fields: Fields `(x, y)` by their name in the legend, or batches `(b, x, y)`,
+            over which the power is averaged.
     """
+    last = 2
     for name, values in fields.items():
         power = _array(radial_spectrum(values))
+        power = power.reshape(-1, power.shape[-1]).mean(0)
         axis.loglog(np.arange(1, len(power)), power[1:], label=name)
+        last = max(last, len(power))
     axis.set(xlabel="mode number |k|", ylabel="power")
-    axis.set_xticks([1, 2, 4, 8, 16], ["1", "2", "4", "8", "16"])
+    ticks = [2**i for i in range((last - 1).bit_length())]
+    axis.set_xticks(ticks, [str(tick) for tick in ticks])
     axis.minorticks_off()
     axis.legend()
 
