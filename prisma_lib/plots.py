@@ -163,24 +163,29 @@ def comparison(
 
 
 def solution(draws: Solution, problem: int = 0) -> Figure:
-    """Draws observation, first draw, mean and spread of both fields of one problem."""
+    """Draws observation, first draw, mean and spread of both fields of one problem.
+
+    A field of several channels has two rows: its first and its last channel.
+    """
     seen = draws.observation
-    rows = []
+    rows = {}
     for name, values, data, mask in (
         ("a", draws.a, seen.a, seen.mask_a),
         ("u", draws.u, seen.u, seen.mask_u),
     ):
-        mine = values[:, problem, 0]
-        observed = data[problem, 0].masked_fill(mask[problem, 0] == 0, float("nan"))
-        row = [
-            Panel(observed, f"observed {name}"),
-            Panel(mine[0], "one draw", like="field"),
-            Panel(mine.mean(0), "mean of draws", like="field"),
-        ]
-        if len(mine) > 1:
-            row.append(Panel(mine.std(0), "std of draws"))
-        rows.append(row)
-    return grid(rows, ["a", "u"])
+        last = values.shape[2] - 1
+        for c in sorted({0, last}):
+            mine = values[:, problem, c]
+            observed = data[problem, c].masked_fill(mask[problem, c] == 0, float("nan"))
+            row = [
+                Panel(observed, f"observed {name}"),
+                Panel(mine[0], "one draw", like="field"),
+                Panel(mine.mean(0), "mean of draws", like="field"),
+            ]
+            if len(mine) > 1:
+                row.append(Panel(mine.std(0), "std of draws"))
+            rows[f"{name}, channel {c}" if last else name] = row
+    return grid(list(rows.values()), list(rows))
 
 
 def spectra(axis: Axes, fields: Mapping[str, Tensor]) -> None:
