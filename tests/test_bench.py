@@ -155,6 +155,16 @@ def test_network_with_einsum_computes_what_ours_does(groups):
     torch.testing.assert_close(other.call(), ours.call(), rtol=1e-4, atol=1e-4)
 
 
+def test_dropout_is_on_in_training_steps_and_off_in_calls():
+    work = randomised(job(TINY, CPU, dropout=0.5))
+    step = work.step()
+
+    assert torch.equal(work.infer(), work.infer())
+    step()
+    assert not torch.equal(work.call(), work.call())
+    assert torch.equal(work.infer(), work.infer())
+
+
 def test_a_training_step_of_every_contestant_moves_its_weights():
     for name, work in contestants(TINY, CPU).items():
         before = [p.detach().clone() for p in work.model.parameters()]

@@ -18,7 +18,7 @@ from prisma_lib.model import Prisma
 from prisma_lib.sample import heun
 
 # Steps of the sampler whose time is divided up.
-_STEPS = 3
+_STEPS = 2
 # Which speeds are compared: neuralop's weights are dense, the einsum's are ours.
 RIVALS = {
     "ours": ("einsum", "neuralop", "FunDPS"),
@@ -42,8 +42,7 @@ def bench_model(setup: Setup) -> list[results.Row]:
 def _paces(setup: Setup, net: Network, work: Job, rate: float) -> list[results.Row]:
     """Measures a call without gradient and a training step."""
     rows = [row("model", PDE, net.setting, "parameters", parameters(work.model))]
-    forward = torch.no_grad()(work.call)
-    for what, run in (("call", forward), ("training step", work.step())):
+    for what, run in (("call", work.infer), ("training step", work.step())):
         setting = f"{net.setting};{what}"
         seconds = setup.seconds(run)
         pace = operations(run) / seconds
@@ -73,7 +72,7 @@ def _shares(setup: Setup, net: Network, work: Job) -> list[results.Row]:
 
     given = []
     hook = model.backbone.register_forward_pre_hook(lambda _, args: given.append(args))
-    work.call()
+    work.infer()
     hook.remove()
     calls = 2 * _STEPS - 1
     times = setup.seconds_in_turn(
@@ -96,7 +95,7 @@ def _shares(setup: Setup, net: Network, work: Job) -> list[results.Row]:
 def _comparison(setup: Setup, net: Network) -> list[results.Row]:
     """Times one network with different spectral convolutions, in one run."""
     jobs = contestants(net, setup.device)
-    forward = {name: torch.no_grad()(work.call) for name, work in jobs.items()}
+    forward = {name: work.infer for name, work in jobs.items()}
     training = {name: work.step() for name, work in jobs.items()}
     seconds = {
         "forward": setup.seconds_in_turn(forward),

@@ -40,6 +40,12 @@ class Job:
         )
         return denoised
 
+    @torch.no_grad()
+    def infer(self) -> Float[Tensor, "b 2 x y"]:
+        """Denoises the batch as a sampler does: no gradient, no dropout."""
+        self.model.eval()
+        return self.call()
+
     def step(self) -> Callable[[], None]:
         """Returns one training step: loss, gradient, AdamW; the batch stays as it is.
 
@@ -49,6 +55,7 @@ class Job:
         optimiser = torch.optim.AdamW(self.model.parameters(), lr=1e-4)
 
         def work() -> None:
+            self.model.train()
             optimiser.zero_grad(set_to_none=True)
             F.mse_loss(self.call(), self.x).backward()
             optimiser.step()
