@@ -220,7 +220,8 @@ def batch_loss(
     draws = generator(config.seed, 1, step, device)
     tasks = sample_tasks(num, draws)
     rates = sample_rates(num, draws, mixture=config.mask_mixture)
-    mask = torch.cat(task_masks(tasks, rates, model.pde.grid.shape, draws), 1)
+    pde = model.pde
+    mask = torch.cat(task_masks(tasks, rates, pde.grid.shape, draws, pde.sensors), 1)
     # One noise level per equal slice of probability: the same law, less variance.
     slices = (
         torch.arange(num, device=device)

@@ -47,6 +47,8 @@ model
 sample
 solve
 metrics data
+cells
+anchors
 train checkpoints evaluate baselines
 plots
 explore sweep notebooks

@@ -10,6 +10,10 @@ of a PDE says which contract tests it must pass:
 - `space_time`: the residual lives on a space-time grid.
 - `geometric`: a distance-like field; the residual is meaningful away from its kinks.
 
+What may be asked of a PDE are its `directions`: forward, from `a` to `u`; inverse, from
+`u` to `a`; reconstruct, from a part of `u` to all of it. Its `sensors` stand at points,
+or at columns: places on the last axis of a space-time grid that see all times.
+
 A new equation is a new module in this folder whose class is named in `__all__`; nothing
 else needs to change.
 """
@@ -31,6 +35,7 @@ Interior = Float[Tensor, "b 1 _ _"]
 Kind = Literal["discrete", "one_step", "space_time", "geometric"]
 Direction = Literal["forward", "inverse", "reconstruct"]
 Metric = Literal["relative_l2", "error_rate"]
+Sensors = Literal["points", "columns"]
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,8 @@ class PDE(ABC):
     floor: float = 0.0
     periodic: ClassVar[tuple[bool, bool]] = (False, False)
     lengths: ClassVar[tuple[float, float]] = (1.0, 1.0)
+    directions: ClassVar[tuple[Direction, ...]] = ("forward", "inverse")
+    sensors: ClassVar[Sensors] = "points"
     # Constructor arguments of a variant whose inputs are cheap to draw, for tests and
     # smoke runs.
     quick: ClassVar[dict[str, float | int | bool | str]] = {}
@@ -174,6 +181,25 @@ class PDE(ABC):
             domain, every point of a periodic one.
         """
 
+    def stencil(self, u: Field) -> Field | None:
+        """Recovers the input from a whole solution, where the equation gives it away.
+
+        It learns nothing and amplifies noise as a derivative does: a baseline of the
+        inverse problem with full observations.
+
+        Args:
+            u: Solution at all points, physical units.
+
+        Returns:
+            The input, of the dtype and on the device of `u`; `None` where the equation
+            has no explicit inverse.
+
+        Raises:
+            ShapeError: When `u` is not on this PDE's grid or holds no field.
+            DataError: When a value of `u` is not finite.
+        """
+        return None
+
     @abstractmethod
     def exact(self) -> tuple[Field, Field]:
         """Returns a smooth pair that solves the continuous equation, in float64."""
@@ -202,19 +228,19 @@ class PDE(ABC):
                 "samples: give one a for each u"
             )
 
-    def check_finite(self, a: Field) -> None:
-        """Refuses inputs with gaps.
+    def check_finite(self, field: Field) -> None:
+        """Refuses fields with gaps.
 
         Args:
-            a: What a user handed in.
+            field: What a user handed in.
 
         Raises:
             DataError: When a value is not finite.
         """
-        if not a.isfinite().all():
-            where = a.isfinite().logical_not().nonzero()[0].tolist()
+        if not field.isfinite().all():
+            where = field.isfinite().logical_not().nonzero()[0].tolist()
             raise DataError(
-                f"the input of {self.name} is not finite at {where} (b, c, x, y): give "
+                f"a field of {self.name} is not finite at {where} (b, c, x, y): give "
                 "numbers; a measured field with gaps needs a solver of inverse problems"
             )
 
@@ -225,3 +251,24 @@ class PDE(ABC):
     def snap(self, a: Field) -> Field:
         """Moves a predicted input onto the values that inputs can have."""
         return a
+
+
+class OneStep(PDE):
+    """A PDE whose solution is the state one time step after its input.
+
+    Its residual is one step of backward Euler, which gives the input in closed form.
+    """
+
+    kind: ClassVar[Kind] = "one_step"
+    interval: float
+
+    def stencil(self, u: Field) -> Field:
+        """Takes one step of backward Euler back; see `PDE.stencil`.
+
+        It errs by the truncation error that the residual keeps at the truth.
+        """
+        self.check(u)
+        self.check_finite(u)
+        rest = torch.zeros_like(u, dtype=torch.float64)
+        # The residual is (u - a) / interval plus what does not depend on a.
+        return (self.interval * self.residual(rest, u.double())).to(u.dtype)

@@ -48,7 +48,7 @@ from prisma_lib.flows import (
     turning_speed,
 )
 from prisma_lib.grids import Grid
-from prisma_lib.pdes.base import PDE, Field, Interior, Kind
+from prisma_lib.pdes.base import Field, Interior, OneStep
 from prisma_lib.spectral import resample
 
 __all__ = ["NavierStokes"]
@@ -58,7 +58,7 @@ __all__ = ["NavierStokes"]
 _STABLE = 0.5
 
 
-class NavierStokes(PDE):
+class NavierStokes(OneStep):
     r"""One step of vorticity, from ω(t) to ω(t + Δt).
 
     Args:
@@ -81,7 +81,6 @@ class NavierStokes(PDE):
         r"(\omega' - \omega) / \Delta t + v' \cdot \nabla \omega'"
         r" = \nu \Delta \omega' + f"
     )
-    kind: ClassVar[Kind] = "one_step"
     order: ClassVar[float | None] = None
     periodic: ClassVar[tuple[bool, bool]] = (True, True)
     # Rms of the residual of drawn pairs with the default constants at 32 points per
