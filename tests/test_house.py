@@ -51,7 +51,7 @@ cells
 anchors
 train checkpoints evaluate baselines
 plots
-explore sweep notebooks
+bench explore sweep notebooks
 """.strip().split("\n")
 
 

@@ -1,8 +1,9 @@
 """The contract that every equation meets.
 
-A PDE pairs an input field `a` with a solution field `u`, both of shape `(b, 1, x, y)`
-in physical units. It draws inputs, solves for `u`, and evaluates its residual. The kind
-of a PDE says which contract tests it must pass:
+A PDE pairs an input field `a` with a solution field `u`, both of shape `(b, c, x, y)`
+in physical units, of one channel unless the PDE says otherwise. It draws inputs, solves
+for `u`, and evaluates its residual. The kind of a PDE says which contract tests it must
+pass:
 
 - `discrete`: `solve` zeroes `residual` to rounding.
 - `one_step`: `u` is the state one time step after `a`; the residual of a fine solution
@@ -30,12 +31,16 @@ from torch import Tensor
 from prisma_lib.errors import ConfigError, DataError, ShapeError
 from prisma_lib.grids import Grid
 
-Field = Float[Tensor, "b 1 x y"]
-Interior = Float[Tensor, "b 1 _ _"]
+# The channels of `a`, of `u` and of the residual may differ.
+Field = Float[Tensor, "b _ x y"]
+Interior = Float[Tensor, "b _ _ _"]
 Kind = Literal["discrete", "one_step", "space_time", "geometric"]
 Direction = Literal["forward", "inverse", "reconstruct"]
 Metric = Literal["relative_l2", "error_rate"]
 Sensors = Literal["points", "columns"]
+
+# Numbers of problems come in blocks of this many; a split is a block.
+BLOCK = 1 << 40
 
 
 @dataclass(frozen=True)
@@ -43,8 +48,8 @@ class Statistics:
     """What normalises the fields of a PDE, in physical units.
 
     Args:
-        mean: Mean of `a` and of `u`.
-        std: Standard deviation of `a` and of `u`, positive.
+        mean: Mean of `a` and of `u`, over all their channels.
+        std: Standard deviation of `a` and of `u`, likewise, positive.
         residual_rms: Root mean square of the residual of the stored truth: rounding
             for steady equations, the declared floor for others.
     """
@@ -77,6 +82,8 @@ class PDE(ABC):
     # Constructor arguments of a variant whose inputs are cheap to draw, for tests and
     # smoke runs.
     quick: ClassVar[dict[str, float | int | bool | str]] = {}
+    # Constructor arguments of variants that must meet the contract, too.
+    variants: ClassVar[tuple[dict[str, float | int | bool | str], ...]] = ()
 
     def __init__(self, size: int = 32) -> None:
         if isinstance(size, bool) or not isinstance(size, int):
@@ -85,6 +92,16 @@ class PDE(ABC):
             )
         self.size = size
         self.grid = Grid((size, size), self.lengths, periodic=self.periodic)
+
+    @property
+    def channels(self) -> tuple[int, int]:
+        """Number of channels of `a` and of `u`."""
+        return (1, 1)
+
+    @property
+    def residual_channels(self) -> int:
+        """Number of channels of the residual: one for each of `u`."""
+        return self.channels[1]
 
     @property
     def coefficients(self) -> dict[str, float | int | bool | str]:
@@ -177,8 +194,8 @@ class PDE(ABC):
             u: Solution field.
 
         Returns:
-            Left side minus right side of the equation: the interior of a bounded
-            domain, every point of a periodic one.
+            Left side minus right side of the equation, `residual_channels` of them: the
+            interior of a bounded domain, every point of a periodic one.
         """
 
     def stencil(self, u: Field) -> Field | None:
@@ -204,28 +221,32 @@ class PDE(ABC):
     def exact(self) -> tuple[Field, Field]:
         """Returns a smooth pair that solves the continuous equation, in float64."""
 
-    def check(self, *fields: Tensor) -> None:
-        """Refuses fields that are not `(b, 1, x, y)` on this grid.
+    def check(self, a: Tensor | None = None, u: Tensor | None = None) -> None:
+        """Refuses fields that are not `(b, c, x, y)` on this grid.
 
         Args:
-            fields: What a user handed in.
+            a: What a user handed in as the input, if anything.
+            u: What a user handed in as the solution, if anything.
 
         Raises:
-            ShapeError: When one has another grid or channel axis or number of samples,
-                or holds no sample.
+            ShapeError: When one has another grid, number of channels or number of
+                samples, or holds no sample.
         """
-        for field in fields:
+        given = zip("au", (a, u), self.channels, strict=True)
+        known = [(name, field, c) for name, field, c in given if field is not None]
+        for name, field, c in known:
             num = len(field) if field.ndim else 0
-            if num < 1 or tuple(field.shape[1:]) != (1, *self.grid.shape):
+            if num < 1 or tuple(field.shape[1:]) != (c, *self.grid.shape):
                 raise ShapeError(
-                    f"a field of shape {tuple(field.shape)} does not fit {self.name}: "
-                    f"it needs (b, 1, {self.grid.shape[0]}, {self.grid.shape[1]}) with "
-                    "b at least 1; build the PDE with the size of the field"
+                    f"{name} of shape {tuple(field.shape)} does not fit {self.name}: "
+                    f"it needs (b, {c}, {self.grid.shape[0]}, {self.grid.shape[1]}) "
+                    "with b at least 1; build the PDE with the size of the field, or "
+                    "give the field its channels"
                 )
-        if len({len(field) for field in fields}) > 1:
+        nums = [len(field) for _, field, _ in known]
+        if len(set(nums)) > 1:
             raise ShapeError(
-                f"{self.name} was given fields of {[len(field) for field in fields]} "
-                "samples: give one a for each u"
+                f"{self.name} was given fields of {nums} samples: give one a for each u"
             )
 
     def check_finite(self, field: Field) -> None:
@@ -257,6 +278,7 @@ class OneStep(PDE):
     """A PDE whose solution is the state one time step after its input.
 
     Its residual is one step of backward Euler, which gives the input in closed form.
+    Further frames, if it has any, are further channels of the solution.
     """
 
     kind: ClassVar[Kind] = "one_step"
@@ -267,8 +289,9 @@ class OneStep(PDE):
 
         It errs by the truncation error that the residual keeps at the truth.
         """
-        self.check(u)
+        self.check(u=u)
         self.check_finite(u)
-        rest = torch.zeros_like(u, dtype=torch.float64)
+        rest = torch.zeros_like(u[:, :1], dtype=torch.float64)
         # The residual is (u - a) / interval plus what does not depend on a.
-        return (self.interval * self.residual(rest, u.double())).to(u.dtype)
+        r = self.residual(rest, u.double())[:, :1]
+        return (self.interval * r).to(u.dtype)

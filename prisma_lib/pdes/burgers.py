@@ -138,7 +138,7 @@ class Burgers(PDE):
 
     def stencil(self, u: Field) -> Field:
         """Copies the row t = 0, which is the start; see `PDE.stencil`."""
-        self.check(u)
+        self.check(u=u)
         self.check_finite(u)
         return u[..., :1, :].expand_as(u).clone()
 

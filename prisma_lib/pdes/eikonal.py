@@ -139,7 +139,7 @@ class Eikonal(PDE):
 
     def stencil(self, u: Field) -> Field:
         """Tells the inside by its sign; see `PDE.stencil`."""
-        self.check(u)
+        self.check(u=u)
         self.check_finite(u)
         return (u < 0).to(u.dtype)
 

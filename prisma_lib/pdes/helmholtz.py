@@ -102,7 +102,7 @@ class Helmholtz(LinearGaussian):
 
     def stencil(self, u: Field) -> Field:
         """Applies the discrete operator, exact everywhere; see `PDE.stencil`."""
-        self.check(u)
+        self.check(u=u)
         self.check_finite(u)
         u64 = u.double()
         inner = laplacian(u64, self.grid.spacing) + self.k**2 * interior(u64)
