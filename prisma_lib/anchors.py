@@ -63,7 +63,8 @@ def of(
 
 
 def _is_explicit(pde: PDE) -> bool:
-    return pde.stencil(torch.zeros(1, pde.channels[1], *pde.grid.shape)) is not None
+    rest = torch.zeros(1, pde.channels[1], *pde.grid.shape)
+    return pde.stencil(rest) is not None
 
 
 @dataclass
@@ -144,6 +145,8 @@ class Persistence:
     ) -> tuple[Draws, Draws]:
         """Copies what was observed, noise included; every draw is the same.
 
+        Every frame of the solution is a copy of the input, the input one of the first.
+
         Raises:
             ConfigError: When neither field was observed as a whole, or the equation is
                 not one of a time step.
@@ -159,9 +162,7 @@ class Persistence:
                 "persistence needs the whole field a or u: it copies one to the other"
             )
         a = observation.a if known_a else observation.u[:, :1]
-        u = observation.u
-        if not known_u:
-            u = observation.a.expand_as(u)
+        u = observation.u if known_u else observation.a.expand_as(observation.u)
         return _expand(a, samples), _expand(u, samples)
 
 

@@ -211,7 +211,7 @@ def observe(
         rate = columns / a.shape[-1]
     shares = levels(tasks, torch.full((len(index),), rate))
     mask_a, mask_u = (
-        (uniform < share).expand(field.shape).to(a.device, torch.float32)
+        (uniform < share).to(a.device, torch.float32).expand_as(field).contiguous()
         for share, field in zip(shares, (a, u), strict=True)
     )
     a_obs, u_obs = (

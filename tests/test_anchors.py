@@ -24,9 +24,17 @@ def flow():
     return cells.benchmark(pdes.load("navier_stokes", size=16), n=16)
 
 
-@pytest.mark.parametrize("name", pdes.names())
-def test_every_baseline_answers_in_every_cell_of_every_equation(name, quick):
-    pde = quick(name, 16)
+VARIANTS = [
+    pytest.param((name, options), id="-".join([name, *options]))
+    for name in pdes.names()
+    for options in ({}, *type(pdes.load(name)).variants)
+]
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_baseline_answers_in_every_cell_of_every_equation(variant, quick):
+    name, options = variant
+    pde = quick(name, 16, **options)
     a, u = pde.pair(0, range(2))
     hidden = {"sparse": "sparse", "full": "full", "noisy": "full"}
 
@@ -43,8 +51,8 @@ def test_every_baseline_answers_in_every_cell_of_every_equation(name, quick):
         for solver in found.values():
             assert isinstance(solver, Solver)
             draws = solver.solve(observation, samples=3, generator=seed())
-            for draw in draws:
-                assert draw.shape == (3, *a.shape)
+            for draw, field in zip(draws, (a, u), strict=True):
+                assert draw.shape == (3, *field.shape)
                 assert draw.isfinite().all()
 
 

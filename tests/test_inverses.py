@@ -13,14 +13,26 @@ from prisma_lib.errors import DataError, ShapeError
 from prisma_lib.stencils import grow, interior
 
 
+def at_rest(pde, num):
+    return torch.zeros(num, pde.channels[1], 32, 32)
+
+
 def percent(found, truth):
     return 100 * metrics.relative_l2(found, truth).mean().item()
 
 
-@pytest.fixture(params=pdes.names())
+VARIANTS = [
+    pytest.param((name, options), id="-".join([name, *options]))
+    for name in pdes.names()
+    for options in ({}, *type(pdes.load(name)).variants)
+]
+
+
+@pytest.fixture(params=VARIANTS)
 def pde(request, quick):
-    pde = quick(request.param, 32)
-    if pde.stencil(torch.zeros(1, 1, 32, 32)) is None:
+    name, options = request.param
+    pde = quick(name, 32, **options)
+    if pde.stencil(at_rest(pde, 1)) is None:
         pytest.skip("an equation without an explicit inverse")
     return pde
 
@@ -33,7 +45,7 @@ def test_an_inverse_has_the_type_of_the_solution_and_needs_no_batch(pde, dtype):
     a = pde.stencil(u)
 
     assert a.dtype == dtype
-    assert a.shape == u.shape
+    assert a.shape == (3, pde.channels[0], 32, 32)
     assert torch.equal(u, kept)
     torch.testing.assert_close(pde.stencil(u[1:2]), a[1:2])
 
@@ -51,18 +63,22 @@ def test_an_inverse_is_near_the_input_and_can_be_an_input(pde):
 
 
 def test_an_inverse_of_a_field_at_rest_is_finite(pde):
-    assert pde.stencil(torch.zeros(2, 1, 32, 32)).isfinite().all()
+    assert pde.stencil(at_rest(pde, 2)).isfinite().all()
 
 
 @pytest.mark.usefixtures("untyped")
-def test_fields_on_another_grid_are_refused(pde):
-    with pytest.raises(ShapeError, match="33"):
-        pde.stencil(torch.zeros(1, 1, 33, 32))
+def test_fields_on_another_grid_or_with_other_channels_are_refused(pde):
+    channels = pde.channels[1]
+
+    with pytest.raises(ShapeError, match=r"u of shape .* 33"):
+        pde.stencil(torch.zeros(1, channels, 33, 32))
+    with pytest.raises(ShapeError, match=rf"needs \(b, {channels}, 32, 32\)"):
+        pde.stencil(torch.zeros(1, channels + 1, 32, 32))
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_fields_with_gaps_are_refused(pde, value):
-    u = torch.zeros(2, 1, 32, 32)
+    u = at_rest(pde, 2)
     u[1, 0, 3, 4] = value
 
     with pytest.raises(DataError, match=r"\[1, 0, 3, 4\]"):
@@ -75,6 +91,13 @@ def test_a_step_back_is_exact_for_backward_euler(pde):
     a, u = pde.exact()
 
     assert percent(pde.stencil(u), a) < 1e-8
+
+
+def test_a_step_back_from_several_frames_is_one_from_the_first():
+    one, several = (pdes.load("navier_stokes", size=16, frames=f) for f in (1, 3))
+    u = several.pair(0, range(2))[1]
+
+    torch.testing.assert_close(several.stencil(u), one.stencil(u[:, :1]))
 
 
 def test_a_step_back_errs_with_the_square_of_the_interval():

@@ -232,12 +232,9 @@ class PDE(ABC):
             ShapeError: When one has another grid, number of channels or number of
                 samples, or holds no sample.
         """
-        given = [
-            (name, field, c)
-            for name, field, c in zip("au", (a, u), self.channels, strict=True)
-            if field is not None
-        ]
-        for name, field, c in given:
+        given = zip("au", (a, u), self.channels, strict=True)
+        known = [(name, field, c) for name, field, c in given if field is not None]
+        for name, field, c in known:
             num = len(field) if field.ndim else 0
             if num < 1 or tuple(field.shape[1:]) != (c, *self.grid.shape):
                 raise ShapeError(
@@ -246,11 +243,10 @@ class PDE(ABC):
                     "with b at least 1; build the PDE with the size of the field, or "
                     "give the field its channels"
                 )
-        counts = [len(field) for _, field, _ in given]
-        if len(set(counts)) > 1:
+        nums = [len(field) for _, field, _ in known]
+        if len(set(nums)) > 1:
             raise ShapeError(
-                f"{self.name} was given fields of {counts} samples: give one a for "
-                "each u"
+                f"{self.name} was given fields of {nums} samples: give one a for each u"
             )
 
     def check_finite(self, field: Field) -> None:
