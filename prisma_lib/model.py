@@ -20,6 +20,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from prisma_lib.checks import warn_of_range
 from prisma_lib.edm import SIGMA_DATA, Levels, precondition
 from prisma_lib.errors import ShapeError
 from prisma_lib.nn.spectral import kept_modes
@@ -105,12 +106,15 @@ class Prisma(nn.Module):
 
         Warns:
             UserWarning: When the grid is too coarse for some of the kept modes, which
-                are then left out.
+                are then left out, or values do not look like those of the training.
         """
         check_grid(observation.shape, self.config.factor)
         self._warn_of_lost_modes(observation.shape)
         mask = observation.mask
         x_obs = self.normalise(observation.x)
+        for channel, name in enumerate(("a", "u")):
+            z = x_obs[:, channel, None] / SIGMA_DATA
+            warn_of_range(name, z, mask[:, channel, None])
         return torch.where(mask > 0, x_obs, torch.zeros_like(x_obs)), mask
 
     def forward(self, x_sigma: Pair, sigma: Levels, x_obs: Pair, mask: Pair) -> Pair:

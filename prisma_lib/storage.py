@@ -7,6 +7,7 @@ the attributes, never guessed; the suffix of the name means nothing.
 """
 
 import fcntl
+import glob
 import hashlib
 import io
 import json
@@ -23,6 +24,7 @@ import numpy as np
 import torch
 
 from prisma_lib.errors import DataError, PrismaError, RunDirError
+from prisma_lib.files import sync
 from prisma_lib.pdes.base import Field
 
 FORMAT = 1
@@ -110,13 +112,14 @@ def created(path: Path, num: int, shape: tuple[int, int]) -> Iterator[Writer]:
         with _Sink(part, "x+") as sink:
             with suppress(OSError):  # Some network disks have no locks.
                 fcntl.flock(sink, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            with h5py.File(sink, "w") as file:
+            # Checksums of metadata, and room for the names of many sources.
+            with h5py.File(sink, "w", libver=("v108", "v108")) as file:
                 yield Writer(file, sink, num, shape)
                 file.attrs["complete"] = 1
             sink.check()
             os.fsync(sink)
         part.replace(path)
-        _sync(path.parent)
+        sync(path.parent)
     except PrismaError:
         raise
     except (OSError, RuntimeError) as error:
@@ -126,14 +129,6 @@ def created(path: Path, num: int, shape: tuple[int, int]) -> Iterator[Writer]:
         ) from error
     finally:
         part.unlink(missing_ok=True)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def prepare(path: Path, needed: int, overwrite: bool) -> None:
@@ -150,7 +145,9 @@ def prepare(path: Path, needed: int, overwrite: bool) -> None:
         RunDirError: When the name is taken, being written by another process, or the
             folder has no space left or cannot be made.
     """
-    if path.is_dir() or (path.exists() and path.stat().st_size and not overwrite):
+    if path.is_dir():
+        raise RunDirError(f"{path} is a folder: choose another name", exit_code=2)
+    if path.exists() and path.stat().st_size and not overwrite:
         raise RunDirError(
             f"{path} exists: choose another name, or overwrite it with overwrite=True "
             "(--overwrite)",
@@ -160,8 +157,21 @@ def prepare(path: Path, needed: int, overwrite: bool) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise RunDirError(f"cannot make the folder {path.parent} ({error})") from error
-    for part in path.parent.glob(f"{path.name}.partial-*"):
-        _remove_stale(part)
+    for part in path.parent.glob(f"{glob.escape(path.name)}.partial-*"):
+        remove_stale(part)
+    check_space(path, needed)
+
+
+def check_space(path: Path, needed: int) -> None:
+    """Refuses to write what does not fit on the disk.
+
+    Args:
+        path: What will be written; its parent folder exists.
+        needed: Size of the data in bytes; a fifth more must be free.
+
+    Raises:
+        RunDirError: When the disk has less space.
+    """
     free = shutil.disk_usage(path.parent).free
     if needed * 1.2 > free:
         raise RunDirError(
@@ -170,8 +180,12 @@ def prepare(path: Path, needed: int, overwrite: bool) -> None:
         )
 
 
-def _remove_stale(part: Path) -> None:
-    """Removes a partial file unless a living process holds its lock."""
+def remove_stale(part: Path) -> None:
+    """Removes a partial file that a killed process left.
+
+    Raises:
+        RunDirError: When a living process holds its lock.
+    """
     try:
         with part.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
