@@ -21,6 +21,7 @@ Reference:
     arXiv 2211.14680.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -91,8 +92,8 @@ def import_files(
     options = Options(order, physical, split)
     sources = [READERS[kind](pde, Path(path), options) for path in files]
     out, num = Path(out), sum(len(source.rows) for source in sources)
-    first, second = pde.grid.shape
-    storage.prepare(out, 2 * 4 * num * first * second, overwrite)
+    points = sum(pde.channels) * math.prod(pde.grid.shape)
+    storage.prepare(out, 4 * num * points, overwrite)
     origin = {"importer": kind, "num": num, **_columns(sources)}
     with progress.bar(num, "problem", shown=shown) as bar:
         write(out, pde, origin, _checked(pde, sources), bar)

@@ -5,7 +5,7 @@ later, a few hundred problems at a time.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from numpy.typing import NDArray
+from torch import Tensor
 
 from prisma_lib import matlab
 from prisma_lib.errors import ConfigError, DataError, PrismaError, unknown_name
@@ -102,10 +104,10 @@ def _matlab(pde: PDE, path: Path, options: Options) -> Source:
     layout = MATLAB[pde.name]
     with _reading(path):
         shapes = matlab.shapes(path)
-    _check_layout(path, shapes, layout, pde.size)
+    matlab.check(path, shapes, layout, pde.size)
     num = shapes[next(iter(layout))][0]
     times = _matlab_times(pde, path) if pde.name == "navier_stokes" else []
-    each = max(len(times), 1)
+    each = len(times) + 1 - pde.channels[1] if times else 1
 
     def read() -> Pairs:
         with _reading(path):
@@ -125,10 +127,11 @@ def _matlab_times(pde: PDE, path: Path) -> list[int]:
     found: list[int] = []
     while len(hits := np.flatnonzero(abs(t / interval - len(found) - 1) < 1e-3)):
         found.append(int(hits[0]))
-    if not found:
+    if len(found) < pde.channels[1]:
         raise DataError(
-            f"{path} has u at the times {t[:12].tolist()} after a, none of which is "
-            f"interval={interval}: build the equation with interval={t.min():g}"
+            f"{path} has u at the times {t[:12].tolist()} after a: {pde.channels[1]} "
+            f"of them must be interval={interval} apart, from there on; build the "
+            f"equation with interval={t.min():g}, or fewer frames"
         )
     return found
 
@@ -139,10 +142,17 @@ def _matlab_pairs(
     a, u = (torch.from_numpy(_numbers(array)) for array in arrays)
     if times:
         frames = torch.cat([a[..., None], u[..., list(times)]], -1).movedim(-1, 1)
-        a, u = (f.flatten(0, 1) for f in (frames[:, :-1], frames[:, 1:]))
+        return _windows(frames, pde.channels[1])
     if a.ndim == 2:  # starts, which are the same at all times
         a = a[:, None].expand_as(u)
     return a[:, None], u[:, None]
+
+
+def _windows(frames: Float[Tensor, "n t x y"], later: int) -> tuple[Field, Field]:
+    """Returns every frame that has `later` frames after it, and those."""
+    last = frames.shape[1] - later
+    u = torch.stack([frames[:, k : k + last] for k in range(1, later + 1)], 2)
+    return frames[:, :last].flatten(0, 1)[:, None], u.flatten(0, 1)
 
 
 def _merged(pde: PDE, path: Path, options: Options) -> Source:
@@ -159,11 +169,13 @@ def _merged(pde: PDE, path: Path, options: Options) -> Source:
 
     def read() -> Pairs:
         for fields in _rows(path, planes):
-            if len(fields[0]) == 1:  # a history, which begins with its start
+            if fields.shape[1] == 1:  # a history, which begins with its start
                 fields = torch.cat([fields[..., :1, :].expand_as(fields), fields], 1)
-            a, u = fields.split(1, 1)
-            if options.order == "ua" and planes.shape[1] == 2:
-                a, u = u, a
+                a, u = fields.split(1, 1)
+            elif options.order == "au":
+                a, u = fields.split(pde.channels, 1)
+            else:
+                u, a = fields.split(pde.channels[::-1], 1)
             (a_factor, a_shift), (u_factor, u_shift) = scales
             yield (a - a_shift) / a_factor, (u - u_shift) / u_factor
 
@@ -191,11 +203,11 @@ def _fundps(pde: PDE, path: Path, options: Options) -> Source:
             "numbers each are needed, of a and of u, std positive"
         )
     planes = _planes(pde, path)
-    shift, scale = (torch.from_numpy(x).double()[:, None, None] for x in (mean, std))
 
     def read() -> Pairs:
         for fields in _rows(path, planes):
-            a, u = (shift + fields * (scale / FUNDPS_STD)).split(1, 1)
+            x = zip(fields.split(pde.channels, 1), mean, std, strict=True)
+            a, u = (float(m) + z * (float(s) / FUNDPS_STD) for z, m, s in x)
             yield a, u
 
     return Source(path, range(len(planes)), read)
@@ -211,22 +223,23 @@ def _trajectories(pde: PDE, path: Path, options: Options) -> Source:
     with _reading(path):
         data = np.load(path, mmap_mode="r")
     shape, n = data.shape, pde.size
-    fits = data.ndim == 4 and min(shape[:2]) > 1 and shape[2] == shape[3] >= n
+    fits = data.ndim == 4 and shape[0] > 1 and shape[2] == shape[3] >= n
+    fits = fits and shape[1] > pde.channels[1]
     if not fits:
         raise DataError(
-            f"{path} holds {shape}: it needs (trajectories, frames, x, y) with at "
-            f"least two trajectories, two frames and {n} points per axis"
+            f"{path} holds {shape}: it needs (trajectories, frames, x, y), at least 2 "
+            f"trajectories of {1 + pde.channels[1]} frames with {n} points per axis"
         )
     held = max(1, 9 * shape[0] // 10)
     chosen = range(held) if options.split == "train" else range(held, shape[0])
-    pairs = shape[1] - 1
+    later = pde.channels[1]
+    pairs = shape[1] - later
 
     def read() -> Pairs:
         for number in chosen:
             for lower in range(0, pairs, BATCH):
-                block = _numbers(data[number, lower : lower + BATCH + 1])
-                frames = resample(torch.from_numpy(block), (n, n))[:, None]
-                yield frames[:-1], frames[1:]
+                block = _numbers(data[number, None, lower : lower + BATCH + later])
+                yield _windows(resample(torch.from_numpy(block), (n, n)), later)
 
     return Source(path, range(chosen.start * pairs, chosen.stop * pairs), read)
 
@@ -243,17 +256,17 @@ def _planes(pde: PDE, path: Path) -> Array:
     """Returns the fields of a `.npy` file, mapped, as `(N, c, n, n)`."""
     with _reading(path):
         array = np.load(path, mmap_mode="r")
-    n = pde.size
+    n, c = pde.size, sum(pde.channels)
     stack = array if array.ndim == 4 else array[None]
     if stack.shape[1:] == (n, n) and pde.kind == "space_time":
         return stack[:, None]
-    if stack.shape[1:] == (2, n, n):
+    if stack.shape[1:] == (c, n, n):
         return stack
-    if stack.shape[1:] == (n, n, 2):
+    if stack.shape[1:] == (n, n, c):
         return np.moveaxis(stack, -1, 1)
     raise DataError(
-        f"{path} holds {array.shape}: {pde.name} with size={n} needs (2, {n}, {n}) or "
-        f"({n}, {n}, 2), with or without an axis of problems in front"
+        f"{path} holds {array.shape}: {pde.name} with size={n} needs ({c}, {n}, {n}) "
+        f"or ({n}, {n}, {c}), with or without an axis of problems in front"
     )
 
 
@@ -269,23 +282,3 @@ def _numbers(array: Array) -> Array:
     if array.dtype.kind != "f":
         raise DataError(f"an array holds {array.dtype}: floating-point numbers are due")
     return np.array(array, dtype=np.float64, order="C")
-
-
-def _check_layout(
-    path: Path,
-    found: Mapping[str, tuple[int, ...]],
-    layout: Mapping[str, str],
-    size: int,
-) -> None:
-    num = found.get(next(iter(layout)), (0,))[0]
-    known = {"n": size, "N": num}
-    for name, axes in layout.items():
-        shape = found.get(name, ())
-        pairs = zip(shape, axes, strict=False)
-        fits = all(length == known.get(axis, length) for length, axis in pairs)
-        if not (num and len(shape) == len(axes) and fits):
-            wanted = {k: f"({', '.join(v)})" for k, v in layout.items()}
-            raise DataError(
-                f"{path} holds {dict(found)}: it needs {wanted} with n = {size}; build "
-                "the equation with the size of the file, or name another equation"
-            )

@@ -6,6 +6,7 @@ so that a killed process loses the part in hand and can go on: see `make`.
 
 import json
 import logging
+import math
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from prisma_lib import manifests, progress, storage
 from prisma_lib.audit import read
 from prisma_lib.checks import check_count, check_seed
 from prisma_lib.errors import ConfigError, DataError, RunDirError
-from prisma_lib.files import sync
+from prisma_lib.files import check_space, sync
 from prisma_lib.manifests import RESUME, Part, part_name
 from prisma_lib.pdes.base import PDE
 from prisma_lib.splits import batches, checked_statistics, combined, sample_numbers
@@ -47,8 +48,7 @@ class _Request:
     @property
     def needed(self) -> int:
         """Bytes of its fields."""
-        first, second = self.pde.grid.shape
-        return 2 * 4 * self.num * first * second
+        return 4 * self.num * sum(self.pde.channels) * math.prod(self.pde.grid.shape)
 
     def kept(self) -> dict[str, Any]:
         """Returns what the file there says about itself.
@@ -238,7 +238,7 @@ def _present(folder: Path, wanted: bool) -> set[str]:
 def _make_room(folder: Path, needed: int) -> None:
     with _writing(folder.parent):
         folder.parent.mkdir(parents=True, exist_ok=True)
-    storage.check_space(folder, needed)
+    check_space(folder, needed)
 
 
 def _begin(folder: Path, old: set[str]) -> None:

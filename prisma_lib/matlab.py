@@ -4,14 +4,14 @@ Files up to version 7 are read by scipy, those of version 7.3 are HDF5 with the 
 reverse.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import h5py
 from numpy.typing import NDArray
 
-from prisma_lib.errors import ConfigError
+from prisma_lib.errors import ConfigError, DataError
 
 Array = NDArray[Any]
 
@@ -53,6 +53,37 @@ def rows(
     arrays = _scipy_io().loadmat(path, variable_names=names)
     for lower in lowers:
         yield [arrays[name][lower : lower + step] for name in names]
+
+
+def check(
+    path: Path,
+    found: Mapping[str, tuple[int, ...]],
+    layout: Mapping[str, str],
+    size: int,
+) -> None:
+    """Refuses a file whose arrays are not laid out as they should be.
+
+    Args:
+        path: The file, for the message.
+        found: Its arrays and their shapes.
+        layout: Wanted arrays and a letter per axis: N problems, n points, or any other.
+        size: The number n.
+
+    Raises:
+        DataError: Naming what was found and what is needed.
+    """
+    num = found.get(next(iter(layout)), (0,))[0]
+    known = {"n": size, "N": num}
+    for name, axes in layout.items():
+        shape = found.get(name, ())
+        pairs = zip(shape, axes, strict=False)
+        fits = all(length == known.get(axis, length) for length, axis in pairs)
+        if not (num and len(shape) == len(axes) and fits):
+            wanted = {k: f"({', '.join(v)})" for k, v in layout.items()}
+            raise DataError(
+                f"{path} holds {dict(found)}: it needs {wanted} with n = {size}; build "
+                "the equation with the size of the file, or name another equation"
+            )
 
 
 def _scipy_io() -> Any:

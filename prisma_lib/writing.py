@@ -34,7 +34,7 @@ def write(
         DataError: When a field is constant.
         RunDirError: When the file cannot be written.
     """
-    with storage.created(path, origin["num"], pde.grid.shape) as writer:
+    with storage.created(path, origin["num"], pde.grid.shape, pde.channels) as writer:
         moments, content = Moments(pde), storage.ContentHash()
         for a, u in pairs:
             writer.append(a, u)
@@ -57,6 +57,7 @@ def described(pde: PDE) -> dict[str, Any]:
         "equation": pde.equation,
         "size": pde.size,
         "shape": grid.shape,
+        "channels": pde.channels,
         "lengths": grid.lengths,
         "axes": grid.axes,
         "periodic": grid.periodic,

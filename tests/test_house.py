@@ -49,7 +49,7 @@ solve
 metrics data making importers audit writing layouts manifests matlab splits storage
 train checkpoints evaluate baselines
 plots
-explore sweep notebooks
+bench explore sweep notebooks
 """.strip().split("\n")
 
 

@@ -54,6 +54,17 @@ def test_a_flow_of_diffusionpde_gives_all_neighbouring_frames(tmp_path, flow, mo
     assert len(data.load(out).a) == 40
 
 
+def test_a_flow_of_diffusionpde_gives_frames_with_the_three_that_follow(tmp_path, flow):
+    pde = pdes.load("navier_stokes", size=SIZE, frames=3)
+    path = flow_file(tmp_path / "ns.mat", flow)
+    frames = np.concatenate([flow[0][..., None], flow[1]], -1).transpose(0, 3, 1, 2)
+    later = np.stack([frames[:, k : k + 8] for k in (1, 2, 3)], 2)
+
+    out = import_files("diffusionpde", [path], tmp_path / "ns.h5", pde)
+
+    assert_holds(out, pde, frames[:, :8], later)
+
+
 def test_a_flow_of_diffusionpde_over_its_whole_time(tmp_path, flow):
     pde = pdes.load("navier_stokes", size=SIZE, interval=1.0)
     path = flow_file(tmp_path / "ns.mat", flow)

@@ -180,7 +180,7 @@ def test_frames_that_run_backwards_are_refused(tmp_path, turbulence):
         ((4, 6, 16, 16), {"split": "validation"}, ConfigError, "split='validation'"),
         ((4, 6, 8, 8), {"split": "test"}, DataError, r"\(4, 6, 8, 8\).*16 points"),
         ((4, 16, 16), {"split": "test"}, DataError, "trajectories, frames, x, y"),
-        ((4, 1, 16, 16), {"split": "test"}, DataError, "two frames"),
+        ((4, 1, 16, 16), {"split": "test"}, DataError, "2 frames"),
         ((4, 16, 16, 6), {"split": "test"}, DataError, "trajectories, frames, x, y"),
     ],
 )
