@@ -20,6 +20,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from prisma_lib.checks import warn_of_range
 from prisma_lib.edm import SIGMA_DATA, Levels, precondition
 from prisma_lib.errors import ShapeError
 from prisma_lib.nn.spectral import kept_modes
@@ -110,12 +111,15 @@ class Prisma(nn.Module):
 
         Warns:
             UserWarning: When the grid is too coarse for some of the kept modes, which
-                are then left out.
+                are then left out, or values do not look like those of the training.
         """
         check_grid(observation.shape, self.config.factor)
         self._warn_of_lost_modes(observation.shape)
         mask = observation.mask
         x_obs = self.normalise(observation.x)
+        split = (x.split(self.pde.channels, 1) for x in (x_obs / SIGMA_DATA, mask))
+        for name, z, seen in zip("au", *split, strict=True):
+            warn_of_range(name, z, seen)
         return torch.where(mask > 0, x_obs, torch.zeros_like(x_obs)), mask
 
     def forward(self, x_sigma: Pair, sigma: Levels, x_obs: Pair, mask: Pair) -> Pair:

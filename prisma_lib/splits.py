@@ -5,7 +5,7 @@ in `SPLITS`, so that splits never share a problem.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -205,6 +205,31 @@ def statistics(
     for a, u in batches(pde, seed, sample_numbers(split, num)):
         moments.add(a, u)
     return moments.statistics()
+
+
+def combined(parts: Sequence[tuple[int, Statistics]]) -> Statistics:
+    """Combines statistics of groups of problems into those of all.
+
+    Args:
+        parts: Number of problems and statistics of every group, all of one equation on
+            one grid.
+
+    Returns:
+        What `Moments` would have found for all problems, up to rounding.
+    """
+    total = sum(num for num, _ in parts)
+
+    def average(values: Iterable[float]) -> float:
+        weighted = zip(parts, values, strict=True)
+        return math.fsum(num * value for (num, _), value in weighted) / total
+
+    mean = [average(s.mean[i] for _, s in parts) for i in range(2)]
+    std = [
+        math.sqrt(average(s.std[i] ** 2 + (s.mean[i] - mean[i]) ** 2 for _, s in parts))
+        for i in range(2)
+    ]
+    rms = math.sqrt(average(s.residual_rms**2 for _, s in parts))
+    return Statistics((mean[0], mean[1]), (std[0], std[1]), rms)
 
 
 def checked_statistics(values: Mapping[str, Any], source: object) -> Statistics:

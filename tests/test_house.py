@@ -46,7 +46,7 @@ edm
 model
 sample
 solve
-metrics data
+metrics data making importers audit writing layouts manifests matlab splits storage
 cells
 anchors
 train checkpoints evaluate baselines

@@ -139,6 +139,37 @@ def test_a_grid_that_is_too_coarse_for_the_kept_modes_warns_and_runs(model):
     assert solution.u.shape == (1, 2, 1, 8, 8)
 
 
+def test_values_far_outside_the_training_range_warn_with_their_score(model, pair):
+    with pytest.warns(UserWarning, match=r"of a lie up to 2\.\d+e\+06 standard dev"):
+        solution = solve(model, a=1e6 * pair[0], steps=2, seed=0)
+
+    assert torch.isfinite(solution.u).all()
+
+
+def test_swapped_fields_warn_where_statistics_can_tell(model, pair):
+    with pytest.warns(UserWarning, match="of u lie up to .* not swapped"):
+        solve(model, u=pair[0], steps=1, seed=0)
+    with pytest.warns(UserWarning, match="of a spread over .* not swapped"):
+        solve(model, a=pair[1], steps=1, seed=0)
+
+
+def test_wild_values_where_the_mask_is_zero_do_not_warn(model, pair):
+    mask = torch.ones_like(pair[0])
+    mask[..., 3, 4] = 0
+    a = torch.where(mask > 0, pair[0], 1e9)
+
+    assert torch.isfinite(solve(model, a=a, mask_a=mask, steps=1, seed=0).u).all()
+
+
+def test_noise_and_equal_values_do_not_warn(model, pair):
+    noise = torch.randn(pair[1].shape, generator=torch.Generator().manual_seed(0))
+    noisy = pair[1] + 2 * model.statistics.std[1] * noise
+    equal = torch.full_like(pair[0], 3.0)
+
+    for known in ({"u": noisy}, {"a": equal}):
+        assert torch.isfinite(solve(model, **known, steps=1, seed=0).u).all()
+
+
 def test_noise_of_another_resolution_is_that_of_the_training_grid(model):
     """At matching nodes: 16 + 15 = 31 nodes hold the 16 training nodes exactly."""
     from prisma_lib.fields import GRFNoise
