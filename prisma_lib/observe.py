@@ -170,6 +170,7 @@ def observe(
     u: Field,
     *,
     rate: float = 0.03,
+    columns: int | None = None,
     key: int = 0,
     index: Sequence[int],
 ) -> Observation:
@@ -177,10 +178,12 @@ def observe(
 
     Args:
         task: One of `TASKS`. "full" tasks observe all of one field, "sparse" ones each
-            of its points with probability `rate`, independently.
+            of its points with probability `rate`, independently, or whole `columns`.
         a: Input field.
         u: Solution field.
         rate: Probability that a point is observed, in (0, 1]; full tasks ignore it.
+        columns: Number of columns, positions on the last axis, that a sparse task
+            observes instead of points: exactly so many, drawn without replacement.
         key: Names the random stream of masks.
         index: Number of each problem in that stream.
 
@@ -189,7 +192,8 @@ def observe(
         field. A sparse mask may be empty by chance.
 
     Raises:
-        ConfigError: When the task is unknown or the rate impossible.
+        ConfigError: When the task is unknown, or the rate or the number of columns is
+            impossible.
         ShapeError: When the fields differ in grid or number, or `index` in number.
     """
     if not 0 < rate <= 1:
@@ -200,7 +204,11 @@ def observe(
     _check_same_batch(a, u)
     _check_index(index, a)
     tasks = task_numbers([task] * len(index))
-    uniform = keyed_uniform(key, index, (1, *a.shape[2:]), purpose="mask")
+    if columns is None:
+        uniform = keyed_uniform(key, index, (1, *a.shape[2:]), purpose="mask")
+    else:
+        uniform = _column_places(key, index, columns, a.shape[-1])
+        rate = columns / a.shape[-1]
     shares = levels(tasks, torch.full((len(index),), rate))
     mask_a, mask_u = (
         (uniform < share).to(a.device, torch.float32).expand_as(field).contiguous()
@@ -211,6 +219,21 @@ def observe(
         for mask, field in ((mask_a, a), (mask_u, u))
     )
     return Observation(a_obs, u_obs, mask_a, mask_u)
+
+
+def _column_places(
+    key: int, index: Sequence[int], columns: int, num: int
+) -> Float[Tensor, "b 1 1 y"]:
+    """Shuffles columns; the share below `k / num` is that of exactly k of them."""
+    whole = isinstance(columns, int) and not isinstance(columns, bool)
+    if not (whole and 1 <= columns <= num):
+        raise ConfigError(
+            f"columns={columns!r}: the fields have {num} columns; give a whole number "
+            f"from 1 to {num}, such as {min(5, num)}"
+        )
+    draws = keyed_uniform(key, index, (1, 1, num), purpose="columns")
+    ranks = draws.argsort(dim=-1, stable=True).argsort(-1)
+    return (ranks + 0.5) / num
 
 
 def add_noise(

@@ -222,9 +222,10 @@ def batch_loss(
     draws = generator(config.seed, 1, step, device)
     tasks = sample_tasks(num, draws)
     rates = sample_rates(num, draws, mixture=config.mask_mixture)
-    masks = task_masks(tasks, rates, model.pde.grid.shape, draws)
+    pde = model.pde
+    masks = task_masks(tasks, rates, pde.grid.shape, draws, pde.sensors)
     # A sensor measures all channels of its field.
-    pairs = zip(masks, model.pde.channels, strict=True)
+    pairs = zip(masks, pde.channels, strict=True)
     mask = torch.cat([field.expand(-1, c, -1, -1) for field, c in pairs], 1)
     # One noise level per equal slice of probability: the same law, less variance.
     slices = (

@@ -40,13 +40,15 @@ grids
 stencils spectral
 fields
 shapes flows
-pdes observe conditioning pool posterior
+pdes observe conditioning pool posterior steps
 nn
 edm
 model
 sample
 solve
 metrics data making importers audit writing layouts manifests matlab splits storage
+cells
+anchors
 train checkpoints evaluate baselines
 plots
 bench explore sweep notebooks
