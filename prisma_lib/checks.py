@@ -157,8 +157,10 @@ def warn_of_range(name: str, z: Field, mask: Field) -> None:
             stacklevel=4,
         )
     # Equal values are fine: a material, or the outside of a shape.
-    spread = seen.std().item() if len(seen) >= MANY else 1.0
-    if 0 < spread < NARROW:
+    if len(seen) < MANY or seen.max() == seen.min():
+        return
+    spread = seen.std().item()
+    if spread < NARROW:
         warnings.warn(
             f"observed values of {name} spread over {spread:.3g} standard deviations "
             f"of the training data only, about {seen.mean().item():.3g} from its mean: "

@@ -173,7 +173,7 @@ def _misfit(pde: PDE, a: Field, u: Field) -> float:
 
 
 def _limit(pde: PDE, a: Field, u: Field) -> float:
-    if pde.kind in ("discrete", "space_time"):
+    if pde.kind not in ("one_step", "geometric"):
         return _SAME
     # Nearer than half of what doing nothing gives, so that no step is taken backwards.
     return min(_SIMILAR, ((a - u).norm() / u.norm()).item() / 2)

@@ -164,9 +164,10 @@ def test_wild_values_where_the_mask_is_zero_do_not_warn(model, pair):
 def test_noise_and_equal_values_do_not_warn(model, pair):
     noise = torch.randn(pair[1].shape, generator=torch.Generator().manual_seed(0))
     noisy = pair[1] + 2 * model.statistics.std[1] * noise
-    equal = torch.full_like(pair[0], 3.0)
+    # Rounding must not make a spread of equal values.
+    equal = [torch.full_like(pair[0], value) for value in (0.1, 3.0, 4.7)]
 
-    for known in ({"u": noisy}, {"a": equal}):
+    for known in ({"u": noisy}, *({"a": a} for a in equal)):
         assert torch.isfinite(solve(model, **known, steps=1, seed=0).u).all()
 
 
