@@ -128,9 +128,9 @@ def central_modes(
 class ModeProduct(nn.Module):
     r"""Multiplies every kept mode by its own complex matrix over the channels.
 
-    The product is one real batched matrix product,
-    $[\Re \hat x, \Im \hat x] \begin{pmatrix} W_r & W_i \\ -W_i & W_r \end{pmatrix}$.
-    With `groups > 1` the matrix of a mode is block diagonal over channel groups.
+    The products are real and batched over modes: real and imaginary parts of all
+    samples, as rows, times $W_r$ and times $W_i$. With `groups > 1` the matrix of a
+    mode is block diagonal over channel groups.
 
     Args:
         channels: Channels of input and output, divisible by `groups`.
@@ -151,12 +151,16 @@ class ModeProduct(nn.Module):
     def forward(self, spectrum: Spectrum, modes: Modes) -> Spectrum:
         """Applies the weights of the modes that the grid resolves."""
         m, b, _, c = spectrum.shape
-        real, imaginary = central_modes(self.weight, modes).unbind(2)
-        top = torch.cat([real, imaginary], -1)
-        bottom = torch.cat([-imaginary, real], -1)
-        matrix = torch.cat([top, bottom], -2).flatten(0, 1)
+        weight = central_modes(self.weight, modes).flatten(0, 1)
         width = c // self.groups
-        x = spectrum.view(m, b, 2, self.groups, width).permute(0, 3, 1, 2, 4)
-        y = torch.bmm(x.reshape(m * self.groups, b, 2 * width), matrix)
-        y = y.view(m, self.groups, b, 2, width).permute(0, 2, 3, 1, 4)
+        x = spectrum.reshape(m, 2 * b, self.groups, width).transpose(1, 2)
+        x = x.reshape(-1, 2 * b, width)
+        # Two products read the weights where they lie; one would need a copy of them.
+        by_real, by_imaginary = (
+            torch.bmm(x, part).view(m, self.groups, b, 2, width)
+            for part in weight.unbind(1)
+        )
+        real = by_real[..., 0, :] - by_imaginary[..., 1, :]
+        imaginary = by_real[..., 1, :] + by_imaginary[..., 0, :]
+        y = torch.stack([real, imaginary], 3).permute(0, 2, 3, 1, 4)
         return y.reshape(m, b, 2, c)
