@@ -44,7 +44,9 @@ pdes observe conditioning pool posterior
 nn
 edm
 model
-sample
+memory
+sample precision
+solver
 solve
 metrics data
 train checkpoints evaluate baselines
