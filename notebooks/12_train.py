@@ -92,7 +92,8 @@ x_0 = model.normalise(torch.cat([a, u], 1).to(where))
 draws = training.generator(config.seed, 1, 0, where)
 tasks = observe.sample_tasks(batch, draws)
 rates = observe.sample_rates(batch, draws, mixture=config.mask_mixture)
-mask = torch.cat(observe.task_masks(tasks, rates, (size, size), draws), 1)
+masks = observe.task_masks(tasks, rates, (size, size), draws, model.pde.sensors)
+mask = torch.cat(masks, 1)
 x_obs = torch.where(mask > 0, x_0, 0.0)
 
 # %%
@@ -224,7 +225,7 @@ def predict(state):
 
 
 def score(method, name):
-    for direction in evaluate.DIRECTIONS:
+    for direction in ("forward", "inverse"):
         labels = {"method": name, "scale": scale, "steps": sampler_steps}
         metrics.extend(evaluate.evaluate(method, bench, direction, "full", **labels))
 

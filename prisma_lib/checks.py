@@ -1,5 +1,6 @@
 """Checks of what a user hands in, before anything expensive starts."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,10 @@ from prisma_lib.errors import ConfigError, DataError, ShapeError
 from prisma_lib.pdes.base import PDE, Field
 
 Array = Tensor | NDArray[Any]
+
+# In standard deviations of the training data. Gaussian fields reach 7, and noise of
+# twice their standard deviation 13; a pressure taken for a permeability varies by 1e-3.
+FAR_OUT, NARROW, MANY = 30.0, 0.05, 32
 
 
 def check_seed(seed: object, name: str = "seed") -> int:
@@ -88,14 +93,16 @@ def measured(
     Args:
         pde: The equation, whose grid the field lives on.
         name: What to call the field in messages.
-        values: The field `(x, y)` or `(b, 1, x, y)`; without a mask NaN means missing.
+        values: The field `(b, c, x, y)`, or `(x, y)` if it has one channel; without a
+            mask NaN means missing.
         mask: 1 where it was measured; same shape.
 
     Returns:
         Values, 0 where not measured, and mask, float32; `None` for an unknown field.
 
     Raises:
-        ShapeError: When the shape is not that of the grid or of the mask.
+        ShapeError: When the shape is not that of the grid and its channels or of the
+            mask.
         DataError: When a value or a mask value cannot be used.
     """
     if values is None:
@@ -105,7 +112,8 @@ def measured(
                 f"or leave mask_{name} out"
             )
         return None
-    field = _lifted(name, values).to(torch.float32)
+    channels = pde.channels["au".index(name)]
+    field = _lifted(name, values, channels).to(torch.float32)
     if field.shape[-2:] != pde.grid.shape:
         raise ShapeError(
             f"{name} has {tuple(field.shape[-2:])} points, but {pde.name} has a grid "
@@ -123,8 +131,46 @@ def measured(
     return torch.where(seen.bool(), field, 0.0), seen
 
 
+def warn_of_range(name: str, z: Field, mask: Field) -> None:
+    """Warns of observed values that do not look like those of the training data.
+
+    Swapped fields, other units and wild values are seen; a field that lies where others
+    lie, though it is not theirs, is not.
+
+    Args:
+        name: What to call the field in the message.
+        z: Observed values, less the mean and over the standard deviation of training.
+        mask: 1 where observed.
+
+    Warns:
+        UserWarning: When a value is far out, or many values differ by next to nothing.
+    """
+    seen = z[mask > 0]
+    if not len(seen):
+        return
+    largest = seen.abs().max().item()
+    advice = "are a and u in physical units, and not swapped?"
+    if largest > FAR_OUT:
+        warnings.warn(
+            f"observed values of {name} lie up to {largest:.3g} standard deviations "
+            f"from the mean of the training data, where the model is a guess: {advice}",
+            stacklevel=4,
+        )
+    # Equal values are fine: a material, or the outside of a shape.
+    if len(seen) < MANY or seen.max() == seen.min():
+        return
+    spread = seen.std().item()
+    if spread < NARROW:
+        warnings.warn(
+            f"observed values of {name} spread over {spread:.3g} standard deviations "
+            f"of the training data only, about {seen.mean().item():.3g} from its mean: "
+            f"{advice}",
+            stacklevel=4,
+        )
+
+
 def _checked_mask(name: str, mask: Array, field: Field) -> Field:
-    lifted = _lifted(f"mask_{name}", mask)
+    lifted = _lifted(f"mask_{name}", mask, field.shape[1])
     if lifted.shape != field.shape:
         raise ShapeError(
             f"mask_{name} has shape {tuple(lifted.shape)} but {name} has "
@@ -140,8 +186,8 @@ def _checked_mask(name: str, mask: Array, field: Field) -> Field:
     return (lifted == 1).to(field.device, torch.float32)
 
 
-def _lifted(name: str, value: Array) -> Tensor:
-    """Returns a detached tensor `(b, 1, x, y)` of a user's array, dtype unchanged."""
+def _lifted(name: str, value: Array, channels: int) -> Tensor:
+    """Returns a detached tensor `(b, c, x, y)` of a user's array, dtype unchanged."""
     if isinstance(value, np.ndarray):
         if value.dtype.kind not in "biufc" or value.dtype.char in "gG":
             raise DataError(
@@ -162,13 +208,15 @@ def _lifted(name: str, value: Array) -> Tensor:
     if value.ndim not in (2, 4):
         raise ShapeError(
             f"{name} has shape {tuple(value.shape)}: give one field (x, y) or a batch "
-            "(b, c, x, y); a stack (b, x, y) needs its channel axis, [:, None]"
+            "(b, c, x, y); a stack (b, x, y) needs its channel axis, [:, None], and "
+            "one field (c, x, y) its batch axis, [None]"
         )
     lifted = value.detach() if value.ndim == 4 else value.detach()[None, None]
-    if lifted.shape[0] == 0 or lifted.shape[1] != 1:
+    if lifted.shape[0] == 0 or lifted.shape[1] != channels:
         raise ShapeError(
-            f"{name} has shape {tuple(value.shape)} in the order (b, c, x, y): the "
-            "batch must hold at least one field, of exactly one channel"
+            f"{name} has shape {tuple(lifted.shape)} in the order (b, c, x, y): the "
+            "batch must hold at least one field, of exactly "
+            f"{channels} channel{'s' * (channels > 1)}"
         )
     return lifted
 

@@ -2,7 +2,10 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
+
+from prisma_lib.errors import RunDirError
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -19,11 +22,44 @@ def write_atomically(path: Path, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         part.replace(path)
+        sync(path.parent)
     finally:
         part.unlink(missing_ok=True)
 
 
-def write_json(path: Path, content: object) -> None:
-    """Writes strict JSON atomically: a number that is not finite is an error."""
+def as_json(content: object) -> bytes:
+    """Returns strict JSON: a number that is not finite is an error."""
     text = json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False)
-    write_atomically(path, (text + "\n").encode())
+    return (text + "\n").encode()
+
+
+def write_json(path: Path, content: object) -> None:
+    """Writes strict JSON atomically."""
+    write_atomically(path, as_json(content))
+
+
+def sync(folder: Path) -> None:
+    """Makes the names in a folder survive a crash of the machine."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def check_space(path: Path, needed: int) -> None:
+    """Refuses to write what does not fit on the disk.
+
+    Args:
+        path: What will be written; its parent folder exists.
+        needed: Size of the data in bytes; a fifth more must be free.
+
+    Raises:
+        RunDirError: When the disk has less space.
+    """
+    free = shutil.disk_usage(path.parent).free
+    if needed * 1.2 > free:
+        raise RunDirError(
+            f"no space for {path}: {needed * 1.2:.3g} bytes are needed, {free:.3g} are "
+            "free; ask for fewer or smaller problems, or choose another disk"
+        )

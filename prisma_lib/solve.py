@@ -94,8 +94,9 @@ def solve(
 
     Args:
         model: A model from `load`, or any `Solver`.
-        a: Input field, `(x, y)` or `(b, 1, x, y)`, NumPy or torch, physical units;
-            without a mask NaN means missing. None: nothing of it was measured.
+        a: Input field, `(b, c, x, y)`, or `(x, y)` if it has one channel, NumPy or
+            torch, physical units; without a mask NaN means missing. None: nothing of
+            it was measured.
         u: Solution field, likewise.
         mask_a: 1 or True where `a` was measured.
         mask_u: 1 or True where `u` was measured.
@@ -108,7 +109,7 @@ def solve(
             `PrismaSolver`. A `Solver` has its own and takes none.
 
     Returns:
-        The draws, with shape `(samples, b, 1, x, y)`.
+        The draws, with shape `(samples, b, c, x, y)`.
 
     Raises:
         ConfigError: When a setting has no meaning, or not even one draw fits into

@@ -27,7 +27,7 @@ from prisma_lib.sample import State
 
 NOISE_GRIDS = ("train", "paper")
 
-Draws = Float[Tensor, "samples b 1 x y"]
+Draws = Float[Tensor, "samples b _ x y"]
 
 
 @runtime_checkable
@@ -132,14 +132,15 @@ class PrismaSolver:
         shape, device = observation.shape, self.model.mean.device
         seen = self.model.condition(observation.to(device))
         source, total = self._noise(shape), samples * observation.batch
+        channels = self.model.channels
         need = memory.per_draw(self.model.config.widths[0], shape)
         size = memory.fitting(need, device)
         size = size if isinstance(self.max_batch, str) else self.max_batch
         with progress.bar(total * self.schedule.steps, "step") as bar:
 
             def draw(rows: range) -> tuple[Tensor, Tensor]:
-                noise = source.draw(key, rows, 2, shape=shape).to(device)
-                return self._run(noise, rows, *seen, bar)
+                noise = source.draw(key, rows, channels, shape=shape)
+                return self._run(noise.to(device), rows, *seen, bar)
 
             parts = memory.in_parts(
                 draw,
@@ -151,7 +152,7 @@ class PrismaSolver:
             )
         x = self.model.denormalise(torch.cat([x for x, _ in parts]))
         self._refuse_non_finite(x, torch.stack([flags for _, flags in parts]))
-        a, u = x.unflatten(0, (samples, observation.batch)).split(1, 2)
+        a, u = x.unflatten(0, (samples, observation.batch)).split(self.pde.channels, 2)
         return a, u
 
     def _run(

@@ -1,7 +1,9 @@
 """What may be observed: the five tasks, and how training draws them.
 
 A forward task observes `a`, an inverse one `u`; "full" is every point, "sparse" each
-point with the same probability, independently; "uncond" is nothing.
+point with the same probability, independently, or each column where sensors stand at
+columns; "uncond" is nothing. Reconstructing `u` from a part of it needs no task of its
+own: whoever solves the sparse inverse task draws both fields.
 """
 
 import math
@@ -12,7 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from prisma_lib.errors import ConfigError, unknown_name
-from prisma_lib.pdes.base import Field
+from prisma_lib.pdes.base import Field, Sensors
 
 TASKS = ("uncond", "full_forward", "full_inverse", "sparse_forward", "sparse_inverse")
 TASK_PROBABILITIES = (0.1, 0.25, 0.25, 0.2, 0.2)
@@ -103,6 +105,7 @@ def task_masks(
     rates: Float[Tensor, " b"],
     shape: tuple[int, int],
     generator: torch.Generator,
+    sensors: Sensors = "points",
 ) -> tuple[Field, Field]:
     """Draws the masks of a training batch.
 
@@ -111,13 +114,17 @@ def task_masks(
         rates: Share of observed points of each problem if its task is sparse.
         shape: Points per axis.
         generator: Source of randomness; its device is used.
+        sensors: Whether a sparse task draws "points" or whole "columns", positions on
+            the last axis.
 
     Returns:
         `mask_a` and `mask_u`, 0 or 1.
     """
     device = generator.device
     numbers = tasks if isinstance(tasks, Tensor) else task_numbers(tasks)
-    uniform = torch.rand(len(rates), 1, *shape, generator=generator, device=device)
+    drawn = shape if sensors == "points" else (1, shape[1])
+    uniform = torch.rand(len(rates), 1, *drawn, generator=generator, device=device)
+    uniform = uniform.expand(-1, -1, *shape)
     level_a, level_u = levels(numbers.to(device), rates.to(device))
     return (uniform < level_a).to(torch.float32), (uniform < level_u).to(torch.float32)
 

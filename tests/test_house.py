@@ -40,7 +40,7 @@ grids
 stencils spectral
 fields
 shapes flows
-pdes observe conditioning pool posterior
+pdes observe conditioning pool posterior steps
 nn
 edm
 model
@@ -48,10 +48,12 @@ memory
 sample precision
 solver
 solve
-metrics data
+metrics data making importers audit writing layouts manifests matlab splits storage
+cells
+anchors
 train checkpoints evaluate baselines
 plots
-explore sweep notebooks
+bench explore sweep notebooks
 """.strip().split("\n")
 
 

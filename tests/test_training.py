@@ -3,9 +3,11 @@
 import pytest
 import torch
 
-from prisma_lib import checkpoints, train
+from prisma_lib import checkpoints, data, pdes, train
 from prisma_lib.errors import CheckpointError, ConfigError, NumericsError
-from prisma_lib.training import TrainConfig, loop, start
+from prisma_lib.fields import GRFNoise
+from prisma_lib.model import ModelConfig, Prisma
+from prisma_lib.training import TrainConfig, batch_loss, loop, start
 
 CPU = torch.device("cpu")
 
@@ -124,3 +126,18 @@ def test_a_finished_run_is_a_model_that_loads(config, tmp_path):
 def test_impossible_settings_are_refused(settings, message):
     with pytest.raises(ConfigError, match=message):
         TrainConfig.from_dict(settings)
+
+
+def test_training_sees_whole_columns_where_sensors_stand_at_columns():
+    pde = pdes.load("burgers", size=16)
+    model = Prisma(pde, ModelConfig.preset("tiny"), data.statistics(pde, num=16))
+    config, seen = TrainConfig(pde="burgers", size=16, preset="tiny"), []
+    model.register_forward_pre_hook(lambda _, given: seen.append(given[3]))
+
+    for step in range(4):
+        batch_loss(config, model, GRFNoise(pde.grid), torch.zeros(32, 2, 16, 16), step)
+
+    mask = torch.cat(seen)
+    share = mask.mean((2, 3))
+    assert ((share > 0) & (share < 1)).sum() > 20
+    assert torch.equal(mask, mask[..., :1, :].expand_as(mask))

@@ -1,14 +1,19 @@
 """The contract that every equation meets.
 
-A PDE pairs an input field `a` with a solution field `u`, both of shape `(b, 1, x, y)`
-in physical units. It draws inputs, solves for `u`, and evaluates its residual. The kind
-of a PDE says which contract tests it must pass:
+A PDE pairs an input field `a` with a solution field `u`, both of shape `(b, c, x, y)`
+in physical units, of one channel unless the PDE says otherwise. It draws inputs, solves
+for `u`, and evaluates its residual. The kind of a PDE says which contract tests it must
+pass:
 
 - `discrete`: `solve` zeroes `residual` to rounding.
 - `one_step`: `u` is the state one time step after `a`; the residual of a fine solution
   keeps the truncation error of one implicit step.
 - `space_time`: the residual lives on a space-time grid.
 - `geometric`: a distance-like field; the residual is meaningful away from its kinks.
+
+What may be asked of a PDE are its `directions`: forward, from `a` to `u`; inverse, from
+`u` to `a`; reconstruct, from a part of `u` to all of it. Its `sensors` stand at points,
+or at columns: places on the last axis of a space-time grid that see all times.
 
 A new equation is a new module in this folder whose class is named in `__all__`; nothing
 else needs to change.
@@ -26,11 +31,16 @@ from torch import Tensor
 from prisma_lib.errors import ConfigError, DataError, ShapeError
 from prisma_lib.grids import Grid
 
-Field = Float[Tensor, "b 1 x y"]
-Interior = Float[Tensor, "b 1 _ _"]
+# The channels of `a`, of `u` and of the residual may differ.
+Field = Float[Tensor, "b _ x y"]
+Interior = Float[Tensor, "b _ _ _"]
 Kind = Literal["discrete", "one_step", "space_time", "geometric"]
 Direction = Literal["forward", "inverse", "reconstruct"]
 Metric = Literal["relative_l2", "error_rate"]
+Sensors = Literal["points", "columns"]
+
+# Numbers of problems come in blocks of this many; a split is a block.
+BLOCK = 1 << 40
 
 
 @dataclass(frozen=True)
@@ -38,8 +48,8 @@ class Statistics:
     """What normalises the fields of a PDE, in physical units.
 
     Args:
-        mean: Mean of `a` and of `u`.
-        std: Standard deviation of `a` and of `u`, positive.
+        mean: Mean of `a` and of `u`, over all their channels.
+        std: Standard deviation of `a` and of `u`, likewise, positive.
         residual_rms: Root mean square of the residual of the stored truth: rounding
             for steady equations, the declared floor for others.
     """
@@ -67,9 +77,13 @@ class PDE(ABC):
     floor: float = 0.0
     periodic: ClassVar[tuple[bool, bool]] = (False, False)
     lengths: ClassVar[tuple[float, float]] = (1.0, 1.0)
+    directions: ClassVar[tuple[Direction, ...]] = ("forward", "inverse")
+    sensors: ClassVar[Sensors] = "points"
     # Constructor arguments of a variant whose inputs are cheap to draw, for tests and
     # smoke runs.
     quick: ClassVar[dict[str, float | int | bool | str]] = {}
+    # Constructor arguments of variants that must meet the contract, too.
+    variants: ClassVar[tuple[dict[str, float | int | bool | str], ...]] = ()
 
     def __init__(self, size: int = 32) -> None:
         if isinstance(size, bool) or not isinstance(size, int):
@@ -78,6 +92,16 @@ class PDE(ABC):
             )
         self.size = size
         self.grid = Grid((size, size), self.lengths, periodic=self.periodic)
+
+    @property
+    def channels(self) -> tuple[int, int]:
+        """Number of channels of `a` and of `u`."""
+        return (1, 1)
+
+    @property
+    def residual_channels(self) -> int:
+        """Number of channels of the residual: one for each of `u`."""
+        return self.channels[1]
 
     @property
     def coefficients(self) -> dict[str, float | int | bool | str]:
@@ -170,51 +194,74 @@ class PDE(ABC):
             u: Solution field.
 
         Returns:
-            Left side minus right side of the equation: the interior of a bounded
-            domain, every point of a periodic one.
+            Left side minus right side of the equation, `residual_channels` of them: the
+            interior of a bounded domain, every point of a periodic one.
         """
+
+    def stencil(self, u: Field) -> Field | None:
+        """Recovers the input from a whole solution, where the equation gives it away.
+
+        It learns nothing and amplifies noise as a derivative does: a baseline of the
+        inverse problem with full observations.
+
+        Args:
+            u: Solution at all points, physical units.
+
+        Returns:
+            The input, of the dtype and on the device of `u`; `None` where the equation
+            has no explicit inverse.
+
+        Raises:
+            ShapeError: When `u` is not on this PDE's grid or holds no field.
+            DataError: When a value of `u` is not finite.
+        """
+        return None
 
     @abstractmethod
     def exact(self) -> tuple[Field, Field]:
         """Returns a smooth pair that solves the continuous equation, in float64."""
 
-    def check(self, *fields: Tensor) -> None:
-        """Refuses fields that are not `(b, 1, x, y)` on this grid.
+    def check(self, a: Tensor | None = None, u: Tensor | None = None) -> None:
+        """Refuses fields that are not `(b, c, x, y)` on this grid.
 
         Args:
-            fields: What a user handed in.
+            a: Input field, if one was handed in.
+            u: Solution field, likewise.
 
         Raises:
-            ShapeError: When one has another grid or channel axis or number of samples,
-                or holds no sample.
+            ShapeError: When one has another grid, number of channels or number of
+                samples, or holds no sample.
         """
-        for field in fields:
+        given = zip("au", (a, u), self.channels, strict=True)
+        known = [(name, field, c) for name, field, c in given if field is not None]
+        for name, field, c in known:
             num = len(field) if field.ndim else 0
-            if num < 1 or tuple(field.shape[1:]) != (1, *self.grid.shape):
+            if num < 1 or tuple(field.shape[1:]) != (c, *self.grid.shape):
                 raise ShapeError(
-                    f"a field of shape {tuple(field.shape)} does not fit {self.name}: "
-                    f"it needs (b, 1, {self.grid.shape[0]}, {self.grid.shape[1]}) with "
-                    "b at least 1; build the PDE with the size of the field"
+                    f"{name} of shape {tuple(field.shape)} does not fit {self.name}: "
+                    f"it needs (b, {c}, {self.grid.shape[0]}, {self.grid.shape[1]}) "
+                    "with b at least 1; build the PDE with the size of the field, or "
+                    "give the field its channels"
                 )
-        if len({len(field) for field in fields}) > 1:
+        nums = [len(field) for _, field, _ in known]
+        if len(set(nums)) > 1:
             raise ShapeError(
-                f"{self.name} was given fields of {[len(field) for field in fields]} "
-                "samples: give one a for each u"
+                f"{self.name} was given fields of {nums} samples: give one a for each u"
             )
 
-    def check_finite(self, a: Field) -> None:
-        """Refuses inputs with gaps.
+    def check_finite(self, field: Field) -> None:
+        """Refuses fields with gaps.
 
         Args:
-            a: What a user handed in.
+            field: What a user handed in.
 
         Raises:
             DataError: When a value is not finite.
         """
-        if not a.isfinite().all():
-            where = a.isfinite().logical_not().nonzero()[0].tolist()
+        if not field.isfinite().all():
+            where = field.isfinite().logical_not().nonzero()[0].tolist()
             raise DataError(
-                f"the input of {self.name} is not finite at {where} (b, c, x, y): give "
+                f"a field of {self.name} is not finite at {where} (b, c, x, y): give "
                 "numbers; a measured field with gaps needs a solver of inverse problems"
             )
 

@@ -23,13 +23,16 @@ from prisma_lib.errors import ConfigError, DataError, NumericsError
 from prisma_lib.fields import cosine_field, keyed_normal
 from prisma_lib.pdes.base import PDE, Direction, Field, Interior, Kind, Metric
 from prisma_lib.spectral import sine_basis, sine_eigenvalues
-from prisma_lib.stencils import divergence_flux, faces, interior
+from prisma_lib.stencils import divergence_flux, faces, grow, interior, laplacian
 
 __all__ = ["Darcy"]
 
 Inner = Float[Tensor, "b m1 m2"]
 Solved = Bool[Tensor, " b"]
 
+# How far -1 / Δu may be from a material, relative to it. Rounding of a float32 pressure
+# moves it by up to 4e-8 n², which is below that up to 500 points per axis.
+_SURE = 0.01
 # Points solved together: on a CPU a chunk's vectors stay in the cache.
 _CHUNK_CPU, _CHUNK_GPU = 2**17, 2**24
 # A cycle is this many float32 iterations, which gain three to five digits for a
@@ -123,6 +126,21 @@ class Darcy(PDE):
                 )
             interior(u[start : start + chunk, 0]).copy_(solution)
         return u
+
+    def stencil(self, u: Field) -> Field:
+        r"""Tells the materials apart by $-1 / \Delta u$; see `PDE.stencil`.
+
+        Where the permeability is locally constant, this is it. Nodes on either side of
+        an interface are of no material; they, and the edge, take over what most of the
+        nearest sure nodes are. That misjudges 1.6 per cent of the nodes at 32 per axis,
+        0.6 at 64, all at interfaces.
+        """
+        self.check(u=u)
+        self.check_finite(u)
+        curvature = laplacian(u.double(), self.grid.spacing)
+        level = functional.pad(-self.forcing / curvature, (1, 1, 1, 1))
+        a = self.snap(level)
+        return self.snap(grow(a, (level / a - 1).abs() < _SURE)).to(u.dtype)
 
     def residual(self, a: Field, u: Field) -> Interior:
         """Evaluates the divergence of a ∇u plus the forcing at inner nodes."""

@@ -137,6 +137,12 @@ class Eikonal(PDE):
             )
         return self._signed(packed(segments, kept), level[:, None] >= 0).to(a.dtype)
 
+    def stencil(self, u: Field) -> Field:
+        """Tells the inside by its sign; see `PDE.stencil`."""
+        self.check(u=u)
+        self.check_finite(u)
+        return (u < 0).to(u.dtype)
+
     def residual(self, a: Field, u: Field) -> Interior:
         """Evaluates the length of the gradient minus 1 at inner nodes."""
         self.check(a, u)

@@ -100,6 +100,14 @@ class Helmholtz(LinearGaussian):
         """Solves the 5-point stencil exactly."""
         return _ringed(solve_dirichlet(interior(a), self.grid.spacing, self.k**2))
 
+    def stencil(self, u: Field) -> Field:
+        """Applies the discrete operator, exact everywhere; see `PDE.stencil`."""
+        self.check(u=u)
+        self.check_finite(u)
+        u64 = u.double()
+        inner = laplacian(u64, self.grid.spacing) + self.k**2 * interior(u64)
+        return _ringed(inner).to(u.dtype)
+
     def residual(self, a: Field, u: Field) -> Interior:
         """Evaluates the Laplacian of `u` plus k² `u` minus `a` at inner nodes."""
         self.check(a, u)
