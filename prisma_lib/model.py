@@ -127,7 +127,7 @@ class Prisma(nn.Module):
 
         Args:
             x_sigma: Noisy state, normalised.
-            sigma: Noise level of each sample, positive.
+            sigma: Noise level of each sample, at least 0.
             x_obs: Observed values, normalised, 0 where the mask is 0.
             mask: 1 where observed.
 

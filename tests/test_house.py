@@ -44,7 +44,9 @@ pdes observe conditioning pool posterior steps
 nn
 edm
 model
-sample
+memory
+sample precision
+solver
 solve
 metrics data making importers audit writing layouts manifests matlab splits storage
 cells

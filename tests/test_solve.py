@@ -5,8 +5,10 @@ import pytest
 import torch
 
 from prisma_lib import data, pdes, solve
-from prisma_lib.errors import ConfigError, DataError, NumericsError, ShapeError
+from prisma_lib.edm import Schedule
+from prisma_lib.errors import ConfigError, DataError, ShapeError
 from prisma_lib.model import ModelConfig, Prisma
+from prisma_lib.solve import PrismaSolver
 
 
 @pytest.fixture(scope="module")
@@ -54,13 +56,21 @@ def test_an_unset_seed_is_recorded_and_repeats(model, pair):
     torch.testing.assert_close(again.a, solution.a, rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("max_batch", [1, 2, 5])
-def test_draws_do_not_depend_on_how_the_batch_is_split(model, pair, max_batch):
-    whole = solve(model, u=pair[1], steps=3, samples=2, seed=0)
+def test_a_solver_takes_no_settings_of_the_sampler(model, pair):
+    solver = PrismaSolver(model, Schedule(1))
 
-    parts = solve(model, u=pair[1], steps=3, samples=2, seed=0, max_batch=max_batch)
+    with pytest.raises(ConfigError, match="sampler: PrismaSolver has its own settings"):
+        solve(solver, a=pair[0], sampler="euler")
 
-    torch.testing.assert_close(parts.u, whole.u, rtol=1e-4, atol=1e-6)
+
+def test_noise_of_the_papers_kind_differs_on_another_grid_alone(model, pair):
+    a, _ = data.problems(pdes.load("darcy", size=32), 1, split="test")
+
+    def draws(a, noise_grid):
+        return solve(model, a=a, steps=2, seed=0, noise_grid=noise_grid).u
+
+    torch.testing.assert_close(draws(pair[0], "train"), draws(pair[0], "paper"))
+    assert (draws(a, "train") - draws(a, "paper")).abs().max() > 1e-4
 
 
 def test_a_single_field_and_a_batch_of_one_agree(model, pair):
@@ -194,9 +204,14 @@ def test_impossible_step_counts_are_refused(model, pair, steps):
     [
         ({"sigma_min": 3.0, "sigma_max": 2.0}, "noise must fall"),
         ({"sigma_min": 0.0}, "noise must fall"),
-        ({"samples": 0}, "at least one draw"),
+        ({"samples": 0}, "samples=0"),
         ({"seed": -1}, "seed"),
-        ({"sigma_mx": 3.0}, "sigma_mx"),
+        ({"sigma_mx": 3.0}, "did you mean 'sigma_max'"),
+        ({"sampler": "hune"}, "did you mean 'heun'"),
+        ({"noise_grid": "papper"}, "did you mean 'paper'"),
+        ({"precision": "bf-16"}, "did you mean 'bf16'"),
+        ({"compile": "inducto"}, "did you mean 'inductor'"),
+        ({"max_batch": 0}, "max_batch=0"),
     ],
 )
 def test_impossible_settings_are_refused(model, pair, settings, message):
@@ -227,12 +242,13 @@ def test_infinite_values_are_refused_with_their_place(model, pair):
         solve(model, a=a, steps=1)
 
 
-def test_a_draw_that_explodes_is_an_error(model, pair):
-    broken = Prisma(model.pde, model.config, model.statistics).eval()
-    torch.nn.init.constant_(broken.backbone.project.bias, 3e38)
+def test_noise_level_zero_gives_back_the_state(model):
+    x = torch.randn(2, 2, 16, 16)
+    nothing = torch.zeros_like(x)
 
-    with pytest.raises(NumericsError, match="non-finite"):
-        solve(broken.requires_grad_(False), a=pair[0], steps=3, seed=0)
+    denoised = model(x, torch.zeros(2), nothing, nothing)
+
+    torch.testing.assert_close(denoised, x, rtol=0, atol=0)
 
 
 def test_one_draw_has_no_spread(model, pair):
