@@ -209,7 +209,8 @@ def solve(
     Args:
         model: A model from `load`, or any `Solver`.
         a: Input field, `(x, y)` or `(b, 1, x, y)`, NumPy or torch, physical units;
-            without a mask NaN means missing. None: nothing of it was measured.
+            without a mask NaN means missing. None: nothing of it was measured. With
+            neither `a` nor `u` the draws are unconditional.
         u: Solution field, likewise.
         mask_a: 1 or True where `a` was measured.
         mask_u: 1 or True where `u` was measured.
@@ -225,7 +226,7 @@ def solve(
     Raises:
         ConfigError: When a setting has no meaning.
         ShapeError: When a field does not fit the model's grid.
-        DataError: When values cannot be used.
+        DataError: When values cannot be used, or fields hold no measured value.
         NumericsError: When a draw is not finite.
     """
     solver = _as_solver(model, steps, settings)
@@ -233,7 +234,8 @@ def solve(
         raise ConfigError(f"samples={samples!r}: ask for at least one draw")
     drawn = secrets.randbits(62) if seed is None else check_seed(seed)
     owner = _on_grid_of(solver.pde, a if a is not None else u)
-    seen = observation(owner, a, u, mask_a, mask_u, allow_nothing=True)
+    nothing = a is None and u is None
+    seen = observation(owner, a, u, mask_a, mask_u, allow_nothing=nothing)
     generator = torch.Generator().manual_seed(drawn)
     draws_a, draws_u = solver.solve(seen, samples=samples, generator=generator)
     return Solution(draws_a, draws_u, owner, seen, drawn)

@@ -44,7 +44,7 @@ pdes observe conditioning pool posterior
 nn
 edm
 model
-sample
+sample anatomy
 solve
 metrics data
 train checkpoints evaluate baselines
