@@ -129,8 +129,10 @@ def observation(
             other field or the field of the mask, when a mask has no field, or when the
             batch is empty.
         DataError: When a value is infinite, complex, or NaN where its mask is 1, when a
-            mask holds anything but 0 and 1, or when nothing was observed.
+            mask holds anything but 0 and 1, when the fields are on different devices,
+            or when nothing was observed.
     """
+    _check_same_device(a, u)
     given = {
         "a": measured(pde, "a", a, mask_a),
         "u": measured(pde, "u", u, mask_u),
@@ -141,7 +143,8 @@ def observation(
     if not allow_nothing and not any(mask.any() for _, mask in known):
         raise DataError(
             "nothing observed: a and u are missing at every point; give at least one "
-            "value, or ask for unconditional samples with allow_nothing=True"
+            "value; for unconditional samples call solve with neither a nor u, or "
+            "observation with allow_nothing=True"
         )
     like = known[0][0] if known else torch.zeros(1, 1, *pde.grid.shape)
     blanks = (like.new_zeros(len(like), c, *like.shape[2:]) for c in pde.channels)
@@ -158,7 +161,10 @@ def _check_same_batch(a: Tensor, u: Tensor) -> None:
             f"a has shape {tuple(a.shape)} but u has {tuple(u.shape)}: both must hold "
             "the same number of problems on one grid, or observe one field only"
         )
-    if a.device != u.device:
+
+
+def _check_same_device(a: Array | None, u: Array | None) -> None:
+    if isinstance(a, Tensor) and isinstance(u, Tensor) and a.device != u.device:
         raise DataError(
             f"a is on {a.device} but u is on {u.device}: move one with .to(...)"
         )
@@ -201,6 +207,7 @@ def observe(
             f"rate={rate}: the share of observed points must be in (0, 1]; for none "
             "use the task 'uncond'"
         )
+    _check_same_device(a, u)
     _check_same_batch(a, u)
     _check_index(index, a)
     tasks = task_numbers([task] * len(index))

@@ -96,7 +96,7 @@ def solve(
         model: A model from `load`, or any `Solver`.
         a: Input field, `(b, c, x, y)`, or `(x, y)` if it has one channel, NumPy or
             torch, physical units; without a mask NaN means missing. None: nothing of
-            it was measured.
+            it was measured. With neither `a` nor `u` the draws are unconditional.
         u: Solution field, likewise.
         mask_a: 1 or True where `a` was measured.
         mask_u: 1 or True where `u` was measured.
@@ -115,14 +115,15 @@ def solve(
         ConfigError: When a setting has no meaning, or not even one draw fits into
             memory (exit code 4).
         ShapeError: When a field does not fit the model's grid.
-        DataError: When values cannot be used.
+        DataError: When values cannot be used, or fields hold no measured value.
         NumericsError: When a draw is not finite; names the first such step.
     """
     solver = _as_solver(model, steps, settings)
     check_count("samples", samples, 1, 16)
     drawn = secrets.randbits(62) if seed is None else check_seed(seed)
     owner = _on_grid_of(solver.pde, a if a is not None else u)
-    seen = observation(owner, a, u, mask_a, mask_u, allow_nothing=True)
+    nothing = a is None and u is None
+    seen = observation(owner, a, u, mask_a, mask_u, allow_nothing=nothing)
     generator = torch.Generator().manual_seed(drawn)
     draws_a, draws_u = solver.solve(seen, samples=samples, generator=generator)
     how = getattr(solver, "execution", "")

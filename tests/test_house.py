@@ -45,7 +45,7 @@ nn
 edm
 model
 memory
-sample precision
+sample precision anatomy
 solver
 solve
 metrics data making importers audit writing layouts manifests matlab splits storage

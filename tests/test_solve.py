@@ -113,6 +113,49 @@ def test_values_under_a_zero_mask_are_never_used(model, pair):
     torch.testing.assert_close(spoiled.a, clean.a, rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("hide", ["mask", "nan"])
+def test_fields_without_a_measured_value_are_refused_but_no_fields_are_not(
+    model, pair, hide
+):
+    u = pair[1]
+    nothing = {
+        "mask": {"u": u, "mask_u": torch.zeros_like(u)},
+        "nan": {"u": u * torch.nan},
+    }[hide]
+
+    with pytest.raises(DataError, match=r"nothing observed.*neither a nor u"):
+        solve(model, **nothing, steps=1, seed=0)
+    assert solve(model, steps=1, seed=0).u.shape == (1, 1, 1, 16, 16)
+
+
+def test_everything_may_be_observed(model, pair):
+    a, u = pair
+
+    solution = solve(model, a=a, u=u, steps=3, seed=0)
+
+    assert solution.observation.mask.all()
+    assert torch.isfinite(solution.a).all()
+    assert torch.isfinite(solution.u).all()
+
+
+@pytest.mark.parametrize("value", [0.0, 3.0])
+def test_a_constant_field_has_a_finite_answer(model, value):
+    solution = solve(model, a=torch.full((16, 16), value), steps=2, seed=0)
+
+    assert torch.isfinite(solution.u).all()
+
+
+@pytest.mark.parametrize("shape", [(16, 20), (20, 16)])
+def test_fields_that_are_not_square_are_refused(model, shape):
+    with pytest.raises(ShapeError, match=rf"{shape[0]} x {shape[1]} .* square"):
+        solve(model, a=torch.full(shape, 3.0), steps=1)
+
+
+def test_fields_on_different_grids_are_refused_naming_both(model, pair):
+    with pytest.raises(ShapeError, match=r"u has \(20, 20\) .* \(16, 16\)"):
+        solve(model, a=pair[0][:1], u=torch.zeros(20, 20), steps=1)
+
+
 def test_input_is_left_as_it_was(model, pair):
     u = torch.where(torch.rand(3, 1, 16, 16) < 0.5, pair[1], torch.nan)
     before = u.clone()
