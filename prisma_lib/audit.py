@@ -12,6 +12,7 @@ from typing import Any
 
 import h5py
 import torch
+from torch import Tensor
 
 from prisma_lib import manifests, pdes, storage
 from prisma_lib.errors import DataError
@@ -27,12 +28,14 @@ class Report:
     Args:
         pde: Name of the equation.
         num: Number of problems.
+        outliers: How many of them the statistics leave out.
         statistics: Recomputed from the fields.
         residual_rms: Root mean square of the residual of four problems of each file.
     """
 
     pde: str
     num: int
+    outliers: int
     statistics: Statistics
     residual_rms: float
 
@@ -73,7 +76,7 @@ def read(path: Path, pde: PDE | None = None, locking: bool | None = None) -> Con
     if pde is not None:
         check_equation(about, pde, path)
     found = checked_statistics(about, path)
-    check_described(a, u, found, path)
+    check_described(*_ordinary(a, u, about, path), found, path)
     content = storage.ContentHash()
     content.add(a, u)
     if content.hexdigest(about) != about.get("sha256"):
@@ -148,6 +151,18 @@ def check_described(a: Field, u: Field, found: Statistics, path: Path) -> None:
         )
 
 
+def _ordinary(
+    a: Field, u: Field, about: dict[str, Any], path: Path
+) -> tuple[Tensor, Tensor]:
+    """Drops the outliers that a file says it holds, as its statistics do."""
+    if not about.get("outliers"):
+        return a, u
+    kept = ~_equation_of(about, path).outliers(a, u)
+    if not kept.any():
+        raise DataError(f"{path} holds nothing but outliers; make the file again")
+    return a[kept], u[kept]
+
+
 def _mean_std(field: Field) -> tuple[float, float]:
     """Returns the moments in float64, without a float64 copy of a large field."""
     parts = field.split(BATCH)
@@ -182,7 +197,7 @@ def verify(path: Path | str, *, locking: bool | None = None) -> Report:
         with manifests.blamed(part):
             reports.append(_verify_file(part, locking))
     stated = checked_statistics(manifest.about, path)
-    found = combined([(report.num, report.statistics) for report in reports])
+    found = combined([(r.num - r.outliers, r.statistics) for r in reports])
     pairs = zip((*found.mean, *found.std), (*stated.mean, *stated.std), strict=True)
     if not all(math.isclose(x, y, rel_tol=1e-6, abs_tol=1e-9) for x, y in pairs):
         raise DataError(
@@ -191,7 +206,8 @@ def verify(path: Path | str, *, locking: bool | None = None) -> Report:
         )
     squares = [report.residual_rms**2 for report in reports]
     rms = math.sqrt(math.fsum(squares) / len(squares))
-    return Report(reports[0].pde, sum(r.num for r in reports), found, rms)
+    num, outliers = sum(r.num for r in reports), sum(r.outliers for r in reports)
+    return Report(reports[0].pde, num, outliers, found, rms)
 
 
 def _verify_file(path: Path, locking: bool | None) -> Report:
@@ -200,8 +216,10 @@ def _verify_file(path: Path, locking: bool | None) -> Report:
         stored = checked_statistics(about, path)
         pde = _equation_of(about, path)
         moments, content, zeros = _reread(file, pde)
-        rms = _residual_rms(file, pde)
-    faults = []
+        rms = _residual_rms(file, pde, moments.outliers)
+    faults, outliers = [], len(moments.outliers)
+    if outliers != about.get("outliers"):
+        faults.append(f"{outliers} outliers, stated {about.get('outliers')}")
     if zeros:
         faults.append(f"a or u is zero everywhere in {len(zeros)}: {zeros[:20]}")
     if content.hexdigest(about) != about.get("sha256"):
@@ -210,7 +228,7 @@ def _verify_file(path: Path, locking: bool | None) -> Report:
         faults.append(f"residual {rms:.3g}, stated {stored.residual_rms:.3g}")
     if faults:
         raise DataError(f"{path}: {'; '.join(faults)}; make the file again")
-    return Report(pde.name, about["num"], moments.statistics(), rms)
+    return Report(pde.name, about["num"], outliers, moments.statistics(), rms)
 
 
 def _equation_of(about: dict[str, Any], path: Path) -> PDE:
@@ -235,9 +253,10 @@ def _reread(
     return moments, content, zeros
 
 
-def _residual_rms(file: h5py.File, pde: PDE) -> float:
-    num = file["a"].shape[0]
-    spread_out = sorted({i * (num - 1) // 3 for i in range(4)})
+def _residual_rms(file: h5py.File, pde: PDE, outliers: Sequence[int]) -> float:
+    every = range(file["a"].shape[0])
+    ordinary = sorted({*every}.difference(outliers)) or every
+    spread_out = sorted({ordinary[i * (len(ordinary) - 1) // 3] for i in range(4)})
     r = pde.residual(*_rows(file, spread_out))
     return r.double().square().mean().sqrt().item()
 

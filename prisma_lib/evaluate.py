@@ -81,8 +81,12 @@ def evaluate(
 
     Raises:
         ConfigError: When the equation has no such cell.
+        DataError: When the metric cannot judge the truth, such as misjudged points of a
+            continuous field.
     """
     seen = observation_of(problems, direction, regime)
+    # A truth that cannot be judged is refused before the solver runs for hours.
+    errors(problems, direction, problems.a, problems.u)
     generator = torch.Generator().manual_seed(problems.seed)
     began = time.perf_counter()
     a, u = solver.solve(seen, samples=samples, generator=generator)
@@ -112,14 +116,11 @@ def evaluate(
     for suffix, (guess_a, guess_u) in judged.items():
         values = errors(problems, direction, guess_a, guess_u)
         low, high = metrics.bootstrap_interval(values, key=problems.seed)
+        numbers = {"value": values.mean().item(), "low": low, "high": high}
         rows.append(
             common
-            | {
-                "setting": common["setting"] + suffix,
-                "value": f"{values.mean().item():.4g}",
-                "low": f"{low:.4g}",
-                "high": f"{high:.4g}",
-            }
+            | {"setting": common["setting"] + suffix}
+            | {name: f"{number:.4g}" for name, number in numbers.items()}
         )
     return rows
 

@@ -40,9 +40,11 @@ from prisma_lib.writing import write
 __all__ = ["KINDS", "ORDERS", "PUBLIC", "import_files"]
 
 KINDS = tuple(READERS)
-# Options with which an equation reads its public data; the command sets them. Public
-# permeabilities lie on cell centres: Darcy flow on nodes refuses them.
-PUBLIC: dict[str, dict[str, Any]] = {"kolmogorov": {"resolution": 256}}
+# Options with which an equation reads its public data; the command sets them.
+PUBLIC: dict[str, dict[str, Any]] = {
+    "darcy": {"recipe": "diffusionpde"},
+    "kolmogorov": {"resolution": 256},
+}
 
 # Largest relative difference between a solution and ours: for solvers of the same
 # discrete equation, and for those that differ by what a coarse grid does not resolve.

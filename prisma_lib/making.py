@@ -257,7 +257,11 @@ def _finish(whole: _Request, abouts: Mapping[Path, Mapping[str, Any]]) -> None:
         for path, about in abouts.items()
     ]
     statistics = combined(
-        [(a["num"], checked_statistics(a, path)) for path, a in abouts.items()]
+        [
+            (a["num"] - a["outliers"], checked_statistics(a, path))
+            for path, a in abouts.items()
+        ]
     )
     about = described(whole.pde) | whole.origin | asdict(statistics)
+    about["outliers"] = sum(a["outliers"] for a in abouts.values())
     manifests.write(whole.path, about, parts)

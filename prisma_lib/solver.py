@@ -5,7 +5,7 @@ its work into parts that fit into memory; a draw does not depend on the split.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
@@ -18,7 +18,6 @@ from prisma_lib.checks import check_count
 from prisma_lib.edm import Schedule
 from prisma_lib.errors import NumericsError, unknown_name
 from prisma_lib.fields import GRFNoise
-from prisma_lib.grids import Grid
 from prisma_lib.model import Prisma
 from prisma_lib.observe import Observation
 from prisma_lib.pdes.base import PDE
@@ -199,4 +198,4 @@ class PrismaSolver:
         trained = self.model.pde.grid
         if self.noise_grid == "train":
             return GRFNoise(trained)
-        return GRFNoise(Grid(shape, trained.lengths, periodic=trained.periodic))
+        return GRFNoise(replace(trained, shape=shape))

@@ -4,6 +4,7 @@ Problem `i` of a split is `pde.pair(seed, [offset + i])`, with the offset of the
 in `SPLITS`, so that splits never share a problem.
 """
 
+import logging
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -16,6 +17,8 @@ from prisma_lib.checks import check_seed
 from prisma_lib.errors import ConfigError, DataError, NumericsError, unknown_name
 from prisma_lib.pdes.base import BLOCK, PDE, Field, Interior, Statistics
 from prisma_lib.storage import BATCH
+
+log = logging.getLogger(__name__)
 
 SPLITS = {"train": 0, "validation": BLOCK, "test": 2 * BLOCK}
 
@@ -139,10 +142,15 @@ def _solved(
 
 
 class Moments:
-    """Sums up problems batch by batch into `Statistics`."""
+    """Sums up problems batch by batch into `Statistics`, without outliers.
+
+    `outliers` lists the problems that `pde.outliers` marks, counted from the first one
+    that was added; `num` counts all.
+    """
 
     def __init__(self, pde: PDE) -> None:
         self._pde = pde
+        self.num, self.outliers = 0, list[int]()
         self._points = torch.zeros(2, dtype=torch.float64)
         self._residuals = 0
         self._sum = torch.zeros(2, dtype=torch.float64)
@@ -151,6 +159,13 @@ class Moments:
 
     def add(self, a: Field, u: Field) -> None:
         """Takes in a batch; its residual is computed in the dtype of the fields."""
+        odd = self._pde.outliers(a, u)
+        self.outliers += (odd.nonzero()[:, 0] + self.num).tolist()
+        self.num += len(a)
+        if odd.all():
+            return
+        if odd.any():
+            a, u = a[~odd], u[~odd]
         x = torch.cat([a, u], dim=1).double().cpu()
         self._sum += self._per_field(x)
         self._square += self._per_field(x.square())
@@ -165,11 +180,24 @@ class Moments:
         return torch.stack([channel.sum() for channel in channels])
 
     def statistics(self) -> Statistics:
-        """Returns the statistics of everything so far.
+        """Returns the statistics of everything so far; logs how many were left out.
 
         Raises:
-            DataError: When a field is constant: it cannot be normalised.
+            DataError: When a field is constant and cannot be normalised, or when all
+                problems are outliers.
         """
+        if self.outliers:
+            log.warning(
+                "%s: %d of %d problems are outliers, left out of the statistics",
+                self._pde.name,
+                len(self.outliers),
+                self.num,
+            )
+        if len(self.outliers) == self.num:
+            raise DataError(
+                f"{self._pde.name}: all {self.num} problems are outliers: there is "
+                "nothing to normalise by; use more problems or another recipe"
+            )
         mean = self._sum / self._points
         std = (self._square / self._points - mean.square()).clamp(min=0).sqrt()
         return checked_statistics(
@@ -195,11 +223,11 @@ def statistics(
 
     Returns:
         Mean and standard deviation over points and problems, and the residual that the
-        float32 truth has.
+        float32 truth has, all without outliers, whose number is logged.
 
     Raises:
         ConfigError: When a number or the split is impossible.
-        DataError: When a field is constant.
+        DataError: When a field is constant or all problems are outliers.
     """
     moments = Moments(pde)
     for a, u in batches(pde, seed, sample_numbers(split, num)):
@@ -211,8 +239,8 @@ def combined(parts: Sequence[tuple[int, Statistics]]) -> Statistics:
     """Combines statistics of groups of problems into those of all.
 
     Args:
-        parts: Number of problems and statistics of every group, all of one equation on
-            one grid.
+        parts: Number of problems, without outliers, and statistics of every group, all
+            of one equation on one grid.
 
     Returns:
         What `Moments` would have found for all problems, up to rounding.

@@ -1,7 +1,5 @@
 """Equations of one time step, whose residual is a step of backward Euler."""
 
-from typing import ClassVar
-
 import torch
 
 from prisma_lib.pdes.base import PDE, Field, Kind
@@ -13,7 +11,7 @@ class OneStep(PDE):
     Its residual is one step of backward Euler, which gives the input in closed form.
     """
 
-    kind: ClassVar[Kind] = "one_step"
+    kind: Kind = "one_step"
     interval: float
 
     def stencil(self, u: Field) -> Field:

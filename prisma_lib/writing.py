@@ -31,7 +31,7 @@ def write(
         The attributes of the file.
 
     Raises:
-        DataError: When a field is constant.
+        DataError: When a field is constant or all problems are outliers.
         RunDirError: When the file cannot be written.
     """
     with storage.created(path, origin["num"], pde.grid.shape, pde.channels) as writer:
@@ -42,6 +42,7 @@ def write(
             content.add(a, u)
             bar.update(len(a))
         about = described(pde) | origin | asdict(moments.statistics())
+        about["outliers"] = len(moments.outliers)
         about["sha256"] = content.hexdigest(about)
         writer.describe(about)
     return about
@@ -61,6 +62,7 @@ def described(pde: PDE) -> dict[str, Any]:
         "lengths": grid.lengths,
         "axes": grid.axes,
         "periodic": grid.periodic,
+        "centred": grid.centred,
         **{f"option.{name}": value for name, value in pde.options.items()},
         **{f"coefficient.{name}": value for name, value in pde.coefficients.items()},
     }

@@ -1,12 +1,15 @@
 """Evaluation: the same questions for every method, and rows that say enough."""
 
+import math
+from dataclasses import replace
+
 import pytest
 import torch
 
 from prisma_lib import checkpoints, data, evaluate, pdes, results
 from prisma_lib.anchors import MeanField, NumericalSolver
 from prisma_lib.cells import cells
-from prisma_lib.errors import ConfigError
+from prisma_lib.errors import ConfigError, DataError
 from prisma_lib.model import ModelConfig, Prisma
 
 
@@ -53,6 +56,46 @@ def test_darcy_inverse_is_judged_by_misjudged_points(problems):
     values = evaluate.errors(problems, "inverse", a, problems.u)
 
     torch.testing.assert_close(values.float(), torch.full((6,), 25.0))
+
+
+class Unasked(Truth):
+    """A solver that must not be asked."""
+
+    def solve(self, observation, *, samples, generator):
+        raise AssertionError("the solver was run")
+
+
+@pytest.mark.parametrize("value", [0.0, -3.0, 5.0, math.nan])
+def test_a_truth_on_other_levels_is_refused_before_anything_is_solved(problems, value):
+    a = problems.a.clone()
+    a[2, 0, 4, 7] = value
+    continuous = replace(problems, a=a)
+
+    with pytest.raises(DataError, match="levels"):
+        evaluate.evaluate(
+            Unasked(continuous), continuous, "inverse", "full", method="none"
+        )
+
+
+def test_a_continuous_truth_can_be_judged_forward(problems):
+    continuous = replace(problems, a=problems.a.sqrt())
+
+    (row,) = evaluate.evaluate(
+        Truth(continuous), continuous, "forward", "full", method="truth"
+    )
+
+    assert float(row["value"]) == 0
+
+
+def test_the_numerical_solver_refuses_a_permeability_that_is_not_positive(problems):
+    a = problems.a.clone()
+    a[2, 0, 4, 7] = 0
+    solver = NumericalSolver(problems.pde)
+
+    with pytest.raises(DataError, match=r"positive.*\[2, 0, 4, 7\]"):
+        evaluate.evaluate(
+            solver, replace(problems, a=a), "forward", "full", method="solver"
+        )
 
 
 def test_the_numerical_solver_is_exact_forward(problems):

@@ -37,9 +37,9 @@ EXTRAS = {
 FLOORS = """
 errors
 grids
-stencils spectral
+stencils spectral splines
 fields
-shapes flows
+shapes flows flux_form diffusionpde
 pdes observe conditioning pool posterior steps
 nn
 edm

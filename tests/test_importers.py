@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import scipy.interpolate
 from public import SIZE, assert_holds, history, public, save_mat
 
 from prisma_lib import data, pdes
@@ -138,27 +137,30 @@ def test_the_data_of_another_wavenumber_are_refused(tmp_path):
         import_files("diffusionpde", [path], tmp_path / "h", pdes.load("helmholtz", 16))
 
 
-def test_permeabilities_on_cell_centres_are_not_taken_for_nodes(tmp_path):
-    _, a, u = public("darcy", size=65)
-    nodes, centres = np.linspace(0, 1, 65), (np.arange(32) + 0.5) / 32
-    x, y = np.meshgrid(centres, centres, indexing="ij")
-
-    def moved(fields, method):
-        return np.stack(
-            [
-                scipy.interpolate.interpn((nodes, nodes), field, (x, y), method=method)
-                for field in fields
-            ]
-        )
-
-    arrays = {
-        "thresh_a_data": moved(a, "nearest"),
-        "thresh_p_data": moved(u, "linear"),
-    }
-    path = save_mat(tmp_path / "d.mat", arrays)
+@pytest.mark.parametrize(
+    ("made", "asked"), [("diffusionpde", "nodes"), ("nodes", "diffusionpde")]
+)
+def test_cell_centres_and_nodes_are_not_taken_for_each_other(tmp_path, made, asked):
+    _, a, u = public("darcy", recipe=made)
+    path = save_mat(tmp_path / "d.mat", {"thresh_a_data": a, "thresh_p_data": u})
+    wanted = pdes.load("darcy", size=SIZE, recipe=asked)
 
     with pytest.raises(DataError, match="no pairs of darcy"):
-        import_files("diffusionpde", [path], tmp_path / "d", pdes.load("darcy", 32))
+        import_files("diffusionpde", [path], tmp_path / "d", wanted)
+
+
+@pytest.mark.parametrize("modern", [False, True])
+def test_public_permeabilities_lie_on_cell_centres(tmp_path, modern, capsys):
+    pde, a, u = public("darcy", recipe="diffusionpde")
+    arrays = {"thresh_a_data": a, "thresh_p_data": u}
+    path = save_mat(tmp_path / "d.mat", arrays, modern)
+    out = tmp_path / "d.h5"
+    words = ["import", "diffusionpde", str(path), "--out", str(out)]
+
+    status = data.main([*words, "--pde", "darcy", "--size", "16"])
+
+    assert status == 0, capsys.readouterr().err
+    assert_holds(out, pde, a, u)
 
 
 @pytest.fixture

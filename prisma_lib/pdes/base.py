@@ -6,6 +6,8 @@ for `u`, and evaluates its residual. The kind of a PDE says which contract tests
 pass:
 
 - `discrete`: `solve` zeroes `residual` to rounding.
+- `resampled`: `solve` works on other points than those of the fields and interpolates,
+  which leaves a residual in solved pairs.
 - `one_step`: `u` is the state one time step after `a`; the residual of a fine solution
   keeps the truncation error of one implicit step.
 - `space_time`: the residual lives on a space-time grid.
@@ -25,7 +27,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from prisma_lib.errors import ConfigError, DataError, ShapeError
@@ -34,7 +36,7 @@ from prisma_lib.grids import Grid
 # The channels of `a`, of `u` and of the residual may differ.
 Field = Float[Tensor, "b _ x y"]
 Interior = Float[Tensor, "b _ _ _"]
-Kind = Literal["discrete", "one_step", "space_time", "geometric"]
+Kind = Literal["discrete", "resampled", "one_step", "space_time", "geometric"]
 Direction = Literal["forward", "inverse", "reconstruct"]
 Metric = Literal["relative_l2", "error_rate"]
 Sensors = Literal["points", "columns"]
@@ -72,7 +74,7 @@ class PDE(ABC):
 
     name: ClassVar[str]
     equation: ClassVar[str]
-    kind: ClassVar[Kind]
+    kind: Kind
     order: ClassVar[float | None]
     floor: float = 0.0
     periodic: ClassVar[tuple[bool, bool]] = (False, False)
@@ -264,6 +266,18 @@ class PDE(ABC):
                 f"a field of {self.name} is not finite at {where} (b, c, x, y): give "
                 "numbers; a measured field with gaps needs a solver of inverse problems"
             )
+
+    def outliers(self, a: Field, u: Field) -> Bool[Tensor, " b"]:
+        """Marks the pairs that statistics leave out: by default none.
+
+        Args:
+            a: Input fields.
+            u: Their solutions.
+
+        Returns:
+            Whether a pair is an outlier, one value per sample.
+        """
+        return torch.zeros(len(u), dtype=torch.bool, device=u.device)
 
     def error(self, direction: Direction) -> Metric:
         """Names the metric that judges a prediction in this direction."""

@@ -62,7 +62,7 @@ class Burgers(PDE):
 
     name: ClassVar[str] = "burgers"
     equation: ClassVar[str] = r"u_t + u \, u_x = \nu \, u_{xx}"
-    kind: ClassVar[Kind] = "space_time"
+    kind: Kind = "space_time"
     order: ClassVar[float | None] = None
     periodic: ClassVar[tuple[bool, bool]] = (False, True)
     directions: ClassVar[tuple[Direction, ...]] = ("forward", "inverse", "reconstruct")

@@ -64,7 +64,7 @@ class Eikonal(PDE):
 
     name: ClassVar[str] = "eikonal"
     equation: ClassVar[str] = r"|\nabla u| = 1"
-    kind: ClassVar[Kind] = "geometric"
+    kind: Kind = "geometric"
     order: ClassVar[float | None] = None
     vertices: ClassVar[int] = 128
     smallest: ClassVar[float] = 0.2

@@ -49,7 +49,7 @@ class Helmholtz(LinearGaussian):
 
     name: ClassVar[str] = "helmholtz"
     equation: ClassVar[str] = r"\Delta u + k^2 u = a"
-    kind: ClassVar[Kind] = "discrete"
+    kind: Kind = "discrete"
     order: ClassVar[float | None] = 2.0
     alpha: ClassVar[float] = 2.0
     tau: ClassVar[float] = 3.0

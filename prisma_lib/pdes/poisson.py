@@ -46,7 +46,7 @@ class Poisson(LinearGaussian):
 
     name: ClassVar[str] = "poisson"
     equation: ClassVar[str] = r"\Delta u = a"
-    kind: ClassVar[Kind] = "discrete"
+    kind: Kind = "discrete"
     order: ClassVar[float | None] = 2.0
     alpha: ClassVar[float] = 2.0
     tau: ClassVar[float] = 3.0
