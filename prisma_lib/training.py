@@ -6,6 +6,7 @@ to the caller. Everything random in step `i` is drawn from streams keyed by the 
 holds fresh problems: no field is ever seen twice.
 """
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -16,10 +17,10 @@ from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
 from prisma_lib import data, pdes
-from prisma_lib.edm import loss_weight
 from prisma_lib.errors import ConfigError, NumericsError, unknown_name
 from prisma_lib.fields import GRFNoise
 from prisma_lib.model import ModelConfig, Prisma
+from prisma_lib.recipes import Optimisers, optimiser, weight
 from prisma_lib.tasks import sample_rates, sample_tasks, task_masks
 
 BLOCK = 8  # steps whose problems are solved together: the solver is faster in bulk
@@ -42,6 +43,9 @@ class TrainConfig:
         weight_decay: AdamW's decoupled weight decay.
         ema_half_life: Half-life of the weight average, in images.
         clip: Largest norm of the gradient.
+        optimiser: "adamw" or "muon".
+        weighting: "edm" or "min_snr": how noise levels count in the loss.
+        stored: Number of problems that every epoch repeats; 0: each is new.
         p_mean: Mean of ln sigma.
         p_std: Standard deviation of ln sigma.
         mask_mixture: "paper" or "sparse": how observation rates are drawn.
@@ -63,6 +67,9 @@ class TrainConfig:
     weight_decay: float = 1e-4
     ema_half_life: int = 10_000
     clip: float = 1.0
+    optimiser: str = "adamw"
+    weighting: str = "edm"
+    stored: int = 0
     p_mean: float = 0.0
     p_std: float = 1.6
     mask_mixture: str = "paper"
@@ -104,7 +111,7 @@ class TrainState:
         step: Steps done.
         model: The network that is being trained.
         average: Exponential moving average of its weights.
-        optimiser: AdamW with its moments.
+        optimiser: What moves the weights, with its moments.
         loss: Loss of the last batch.
         learning_rate: Learning rate of the last step.
         seconds: Time spent on all steps so far, over all restarts.
@@ -113,7 +120,7 @@ class TrainState:
     step: int
     model: Prisma
     average: AveragedModel
-    optimiser: torch.optim.Optimizer
+    optimiser: Optimisers
     loss: float = float("nan")
     learning_rate: float = 0.0
     seconds: float = 0.0
@@ -148,13 +155,10 @@ def start(config: TrainConfig, device: torch.device) -> TrainState:
         return torch.lerp(current, average, 0.5 ** (config.batch / half_life))
 
     average = AveragedModel(model, avg_fn=decayed)
-    optimiser = torch.optim.AdamW(
-        model.parameters(),
-        lr=config.learning_rate,
-        betas=(0.9, 0.99),
-        weight_decay=config.weight_decay,
+    moves = optimiser(
+        config.optimiser, model, config.learning_rate, config.weight_decay
     )
-    return TrainState(0, model, average, optimiser)
+    return TrainState(0, model, average, moves)
 
 
 def loop(config: TrainConfig, state: TrainState) -> Iterator[TrainState]:
@@ -178,10 +182,8 @@ def loop(config: TrainConfig, state: TrainState) -> Iterator[TrainState]:
     for step in range(state.step, config.steps):
         x_0 = next(batches)
         rate = _learning_rate(config, step)
-        for group in state.optimiser.param_groups:
-            group["lr"] = rate
         loss = batch_loss(config, state.model, noise, x_0, step)
-        state.optimiser.zero_grad(set_to_none=True)
+        state.optimiser.zero_grad()
         loss.backward()
         try:
             nn.utils.clip_grad_norm_(
@@ -192,7 +194,7 @@ def loop(config: TrainConfig, state: TrainState) -> Iterator[TrainState]:
                 f"step {step}: loss {loss.item()} gave a non-finite gradient; lower "
                 "the learning rate or resume from the last checkpoint"
             ) from error
-        state.optimiser.step()
+        state.optimiser.step(rate)
         state.average.update_parameters(state.model)
         state.step, state.loss, state.learning_rate = step + 1, loss.item(), rate
         yield state
@@ -232,12 +234,14 @@ def batch_loss(
     x_sigma = x_0 + sigma[:, None, None, None] * eps
     denoised = model(x_sigma, sigma, torch.where(mask > 0, x_0, 0.0), mask)
     error = (denoised - x_0).square().mean((1, 2, 3))
-    return (loss_weight(sigma) * error).mean()
+    return (weight(config.weighting, sigma) * error).mean()
 
 
 def _batches(
     config: TrainConfig, state: TrainState, device: torch.device
 ) -> Iterator[Tensor]:
+    if config.stored:
+        yield from _repeated(config, state, device)
     first = state.step // BLOCK
     blocks = data.stream(
         state.model.pde, config.batch * BLOCK, config.seed, first, device=device
@@ -247,6 +251,21 @@ def _batches(
         x = state.model.normalise(torch.cat([a, u], 1))
         yield from x.split(config.batch)[skip:]
         skip = 0
+
+
+def _repeated(
+    config: TrainConfig, state: TrainState, device: torch.device
+) -> Iterator[Tensor]:
+    """Yields batches of a fixed set, in a new order in every epoch."""
+    fields = data.problems(state.model.pde, config.stored, "train", config.seed)
+    x = state.model.normalise(torch.cat(fields, 1).to(device))
+    per_epoch = config.stored // config.batch
+    for step in itertools.count(state.step):
+        epoch, position = divmod(step, per_epoch)
+        order = torch.randperm(
+            config.stored, generator=generator(config.seed, 2, epoch, device)
+        )
+        yield x[order[position * config.batch :][: config.batch]]
 
 
 def _learning_rate(config: TrainConfig, step: int) -> float:
