@@ -51,11 +51,13 @@ def check_equation(about: dict[str, Any], pde: PDE, path: Path) -> None:
     given = {
         "pde": about.get("pde"),
         "shape": tuple(about["shape"]),
+        "channels": tuple(about["channels"]),
         **{k: v for k, v in about.items() if k.startswith("coefficient.")},
     }
     wanted = {
         "pde": pde.name,
         "shape": pde.grid.shape,
+        "channels": pde.channels,
         **{f"coefficient.{k}": v for k, v in pde.coefficients.items()},
     }
     for name in [*wanted, *given]:

@@ -88,14 +88,16 @@ def measured(
     Args:
         pde: The equation, whose grid the field lives on.
         name: What to call the field in messages.
-        values: The field `(x, y)` or `(b, 1, x, y)`; without a mask NaN means missing.
+        values: The field `(b, c, x, y)`, or `(x, y)` if it has one channel; without a
+            mask NaN means missing.
         mask: 1 where it was measured; same shape.
 
     Returns:
         Values, 0 where not measured, and mask, float32; `None` for an unknown field.
 
     Raises:
-        ShapeError: When the shape is not that of the grid or of the mask.
+        ShapeError: When the shape is not that of the grid and its channels or of the
+            mask.
         DataError: When a value or a mask value cannot be used.
     """
     if values is None:
@@ -105,7 +107,8 @@ def measured(
                 f"or leave mask_{name} out"
             )
         return None
-    field = _lifted(name, values).to(torch.float32)
+    channels = pde.channels["au".index(name)]
+    field = _lifted(name, values, channels).to(torch.float32)
     if field.shape[-2:] != pde.grid.shape:
         raise ShapeError(
             f"{name} has {tuple(field.shape[-2:])} points, but {pde.name} has a grid "
@@ -124,7 +127,7 @@ def measured(
 
 
 def _checked_mask(name: str, mask: Array, field: Field) -> Field:
-    lifted = _lifted(f"mask_{name}", mask)
+    lifted = _lifted(f"mask_{name}", mask, field.shape[1])
     if lifted.shape != field.shape:
         raise ShapeError(
             f"mask_{name} has shape {tuple(lifted.shape)} but {name} has "
@@ -140,8 +143,8 @@ def _checked_mask(name: str, mask: Array, field: Field) -> Field:
     return (lifted == 1).to(field.device, torch.float32)
 
 
-def _lifted(name: str, value: Array) -> Tensor:
-    """Returns a detached tensor `(b, 1, x, y)` of a user's array, dtype unchanged."""
+def _lifted(name: str, value: Array, channels: int) -> Tensor:
+    """Returns a detached tensor `(b, c, x, y)` of a user's array, dtype unchanged."""
     if isinstance(value, np.ndarray):
         if value.dtype.kind not in "biufc" or value.dtype.char in "gG":
             raise DataError(
@@ -162,13 +165,15 @@ def _lifted(name: str, value: Array) -> Tensor:
     if value.ndim not in (2, 4):
         raise ShapeError(
             f"{name} has shape {tuple(value.shape)}: give one field (x, y) or a batch "
-            "(b, c, x, y); a stack (b, x, y) needs its channel axis, [:, None]"
+            "(b, c, x, y); a stack (b, x, y) needs its channel axis, [:, None], and "
+            "one field (c, x, y) its batch axis, [None]"
         )
     lifted = value.detach() if value.ndim == 4 else value.detach()[None, None]
-    if lifted.shape[0] == 0 or lifted.shape[1] != 1:
+    if lifted.shape[0] == 0 or lifted.shape[1] != channels:
         raise ShapeError(
-            f"{name} has shape {tuple(value.shape)} in the order (b, c, x, y): the "
-            "batch must hold at least one field, of exactly one channel"
+            f"{name} has shape {tuple(lifted.shape)} in the order (b, c, x, y): the "
+            "batch must hold at least one field, of exactly "
+            f"{channels} channel{'s' * (channels > 1)}"
         )
     return lifted
 

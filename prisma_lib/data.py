@@ -108,11 +108,11 @@ def make(
     numbers = sample_numbers(split, num, start)
     check_seed(seed)
     shape = pde.grid.shape
-    storage.prepare(path, 2 * 4 * num * shape[0] * shape[1], overwrite)
+    storage.prepare(path, 4 * num * sum(pde.channels) * shape[0] * shape[1], overwrite)
     origin = {"split": split, "seed": seed, "start": start, "num": num}
     with (
         progress.bar(num, "problem", shown=shown) as bar,
-        storage.created(path, num, shape) as writer,
+        storage.created(path, num, shape, pde.channels) as writer,
     ):
         moments, content = Moments(pde), storage.ContentHash()
         for a, u in batches(pde, seed, numbers):
@@ -134,6 +134,7 @@ def _about(pde: PDE) -> dict[str, Any]:
         "equation": pde.equation,
         "size": pde.size,
         "shape": grid.shape,
+        "channels": pde.channels,
         "lengths": grid.lengths,
         "axes": grid.axes,
         "periodic": grid.periodic,

@@ -41,8 +41,8 @@ class Prisma(nn.Module):
     Args:
         pde: The equation, on the grid that the model is trained on.
         config: Settings of the network.
-        statistics: Mean and standard deviation per field and the residual of the
-            stored truth, all in physical units.
+        statistics: Mean and standard deviation per field, shared by its channels, and
+            the residual of the stored truth, all in physical units.
 
     Raises:
         ShapeError: When the grid is not divisible by the pooling factor.
@@ -58,19 +58,19 @@ class Prisma(nn.Module):
         self.strategy = Strategy(config.strategy)
         self._pdes = {pde.grid.shape: pde}  # one per grid: every call asks for it
         check_grid(pde.grid.shape, config.factor)
-        shape = (1, 2, 1, 1)
-        for name, values in (
-            ("mean", torch.tensor(statistics.mean).view(shape)),
-            ("std", torch.tensor(statistics.std).view(shape)),
-            ("residual_floor", torch.tensor(statistics.residual_rms)),
-        ):
-            self.register_buffer(name, values, persistent=False)
+        for name, values in (("mean", statistics.mean), ("std", statistics.std)):
+            pairs = zip(values, pde.channels, strict=True)
+            each = torch.tensor([value for value, c in pairs for _ in range(c)])
+            self.register_buffer(name, each.view(1, -1, 1, 1), persistent=False)
+        floor = torch.tensor(statistics.residual_rms)
+        self.register_buffer("residual_floor", floor, persistent=False)
         self.summary = RESIDUAL_SCALARS if config.gate_input == "rms" else 1
         concat = self.strategy is Strategy.CONCAT
         self.backbone = UNO(
             BackboneConfig(
-                inputs=6 + COORDINATES + concat,
-                outputs=2,
+                inputs=3 * self.channels + COORDINATES + concat * pde.residual_channels,
+                outputs=self.channels,
+                residuals=pde.residual_channels,
                 widths=config.widths,
                 modes=config.modes,
                 blocks=config.blocks,
@@ -82,6 +82,11 @@ class Prisma(nn.Module):
                 periodic=pde.periodic,
             )
         )
+
+    @property
+    def channels(self) -> int:
+        """Number of channels of both fields together."""
+        return sum(self.pde.channels)
 
     def normalise(self, x: Pair) -> Pair:
         """Maps fields from physical units to mean 0 and standard deviation 0.5."""
@@ -148,7 +153,7 @@ class Prisma(nn.Module):
         guided = self.strategy is not Strategy.UNGUIDED
         x_mix = mix(mask, x_obs, x_sigma) if guided else x_sigma
         pde = self._pde_on((x_mix.shape[-2], x_mix.shape[-1]))
-        a, u = self.denormalise(x_mix.float()).split(1, 1)
+        a, u = self.denormalise(x_mix.float()).split(pde.channels, 1)
         r = pde.residual(a, u)
         margin = [(n - m) // 2 for n, m in zip(a.shape[2:], r.shape[2:], strict=True)]
         return F.pad(r, (margin[1], margin[1], margin[0], margin[0]))
@@ -200,7 +205,7 @@ class Prisma(nn.Module):
             self._pdes[shape] = self.pde.resized(shape[0])
         return self._pdes[shape]
 
-    def _coordinates(self, x: Pair) -> Pair:
+    def _coordinates(self, x: Pair) -> Field:
         grid = self._pde_on((x.shape[-2], x.shape[-1])).grid
         place = grid.coordinates(x.dtype, x.device)
         lengths = torch.tensor(grid.lengths, dtype=x.dtype, device=x.device)

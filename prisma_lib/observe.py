@@ -42,7 +42,8 @@ __all__ = [
     "task_masks",
 ]
 
-Pair = Float[Tensor, "b 2 x y"]
+# Both fields along the channel axis.
+Pair = Float[Tensor, "b c x y"]
 
 
 @dataclass(frozen=True)
@@ -73,12 +74,12 @@ class Observation:
 
     @property
     def x(self) -> Pair:
-        """Both fields as channels `[a, u]`."""
+        """Both fields as channels, those of `a` first."""
         return torch.cat([self.a, self.u], dim=1)
 
     @property
     def mask(self) -> Pair:
-        """Both masks as channels `[a, u]`."""
+        """Both masks as channels, those of `a` first."""
         return torch.cat([self.mask_a, self.mask_u], dim=1)
 
     def to(self, device: torch.device | str) -> "Observation":
@@ -112,7 +113,8 @@ def observation(
 
     Args:
         pde: The equation, whose grid the fields live on.
-        a: Input field `(x, y)` or `(b, 1, x, y)`, physical units; `None`: unknown.
+        a: Input field `(b, c, x, y)`, or `(x, y)` if it has one channel; in physical
+            units; `None`: unknown.
         u: Solution field, likewise.
         mask_a: 1 or True where `a` was measured; same shape as `a`.
         mask_u: 1 or True where `u` was measured; same shape as `u`.
@@ -123,8 +125,9 @@ def observation(
         The observation, on the device of the fields.
 
     Raises:
-        ShapeError: When a shape is not that of the grid, the other field or the field
-            of the mask, when a mask has no field, or when the batch is empty.
+        ShapeError: When a shape is not that of the grid, the equation's channels, the
+            other field or the field of the mask, when a mask has no field, or when the
+            batch is empty.
         DataError: When a value is infinite, complex, or NaN where its mask is 1, when a
             mask holds anything but 0 and 1, or when nothing was observed.
     """
@@ -140,19 +143,20 @@ def observation(
             "nothing observed: a and u are missing at every point; give at least one "
             "value, or ask for unconditional samples with allow_nothing=True"
         )
-    empty = torch.zeros(1, 1, *pde.grid.shape)
-    blank = torch.zeros_like(known[0][0]) if known else empty
+    like = known[0][0] if known else torch.zeros(1, 1, *pde.grid.shape)
+    blanks = (like.new_zeros(len(like), c, *like.shape[2:]) for c in pde.channels)
     (a_obs, seen_a), (u_obs, seen_u) = (
-        pair or (blank, blank.clone()) for pair in given.values()
+        pair or (blank, blank.clone())
+        for pair, blank in zip(given.values(), blanks, strict=True)
     )
     return Observation(a_obs, u_obs, seen_a, seen_u)
 
 
 def _check_same_batch(a: Tensor, u: Tensor) -> None:
-    if a.shape != u.shape:
+    if len(a) != len(u) or a.shape[2:] != u.shape[2:]:
         raise ShapeError(
             f"a has shape {tuple(a.shape)} but u has {tuple(u.shape)}: both must hold "
-            "the same number of problems, or observe one field only"
+            "the same number of problems on one grid, or observe one field only"
         )
     if a.device != u.device:
         raise DataError(
@@ -181,11 +185,12 @@ def observe(
         index: Number of each problem in that stream.
 
     Returns:
-        The observation, on the device of `a`. A sparse mask may be empty by chance.
+        The observation, on the device of `a`; a sensor measures all channels of its
+        field. A sparse mask may be empty by chance.
 
     Raises:
         ConfigError: When the task is unknown or the rate impossible.
-        ShapeError: When the fields differ in shape, or `index` differs in number.
+        ShapeError: When the fields differ in grid or number, or `index` in number.
     """
     if not 0 < rate <= 1:
         raise ConfigError(
@@ -195,9 +200,12 @@ def observe(
     _check_same_batch(a, u)
     _check_index(index, a)
     tasks = task_numbers([task] * len(index))
-    uniform = keyed_uniform(key, index, tuple(a.shape[1:]), purpose="mask")
+    uniform = keyed_uniform(key, index, (1, *a.shape[2:]), purpose="mask")
     shares = levels(tasks, torch.full((len(index),), rate))
-    mask_a, mask_u = ((uniform < share).to(a.device, torch.float32) for share in shares)
+    mask_a, mask_u = (
+        (uniform < share).to(a.device, torch.float32).expand_as(field).contiguous()
+        for share, field in zip(shares, (a, u), strict=True)
+    )
     a_obs, u_obs = (
         torch.where(mask.bool(), field.to(torch.float32), 0.0)
         for mask, field in ((mask_a, a), (mask_u, u))
@@ -232,12 +240,14 @@ def add_noise(
         if not (math.isfinite(sd) and sd >= 0):
             raise ConfigError(f"{name}={sd}: noise needs a finite value of at least 0")
     _check_index(index, observation.a)
-    noise = keyed_normal(key, index, (2, *observation.shape), purpose="sensor noise")
-    noise = noise.to(observation.a.device) * observation.mask
+    mask = observation.mask
+    noise = keyed_normal(key, index, tuple(mask.shape[1:]), purpose="sensor noise")
+    channels = [observation.a.shape[1], observation.u.shape[1]]
+    noise_a, noise_u = (noise.to(mask.device) * mask).split(channels, dim=1)
     return replace(
         observation,
-        a=observation.a + sd_a * noise[:, :1],
-        u=observation.u + sd_u * noise[:, 1:],
+        a=observation.a + sd_a * noise_a,
+        u=observation.u + sd_u * noise_u,
     )
 
 

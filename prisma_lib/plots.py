@@ -163,24 +163,29 @@ def comparison(
 
 
 def solution(draws: Solution, problem: int = 0) -> Figure:
-    """Draws observation, first draw, mean and spread of both fields of one problem."""
+    """Draws observation, first draw, mean and spread of both fields of one problem.
+
+    A field of several channels has two rows: its first and its last channel.
+    """
     seen = draws.observation
-    rows = []
+    rows = {}
     for name, values, data, mask in (
         ("a", draws.a, seen.a, seen.mask_a),
         ("u", draws.u, seen.u, seen.mask_u),
     ):
-        mine = values[:, problem, 0]
-        observed = data[problem, 0].masked_fill(mask[problem, 0] == 0, float("nan"))
-        row = [
-            Panel(observed, f"observed {name}"),
-            Panel(mine[0], "one draw", like="field"),
-            Panel(mine.mean(0), "mean of draws", like="field"),
-        ]
-        if len(mine) > 1:
-            row.append(Panel(mine.std(0), "std of draws"))
-        rows.append(row)
-    return grid(rows, ["a", "u"])
+        last = values.shape[2] - 1
+        for c in sorted({0, last}):
+            mine = values[:, problem, c]
+            observed = data[problem, c].masked_fill(mask[problem, c] == 0, float("nan"))
+            row = [
+                Panel(observed, f"observed {name}"),
+                Panel(mine[0], "one draw", like="field"),
+                Panel(mine.mean(0), "mean of draws", like="field"),
+            ]
+            if len(mine) > 1:
+                row.append(Panel(mine.std(0), "std of draws"))
+            rows[f"{name}, channel {c}" if last else name] = row
+    return grid(list(rows.values()), list(rows))
 
 
 def spectra(axis: Axes, fields: Mapping[str, Tensor]) -> None:
@@ -188,13 +193,18 @@ def spectra(axis: Axes, fields: Mapping[str, Tensor]) -> None:
 
     Args:
         axis: Where to draw.
-        fields: Fields `(x, y)` by their name in the legend.
+        fields: Fields `(x, y)` by their name in the legend, or batches `(b, x, y)`,
+            over which the power is averaged.
     """
+    last = 2
     for name, values in fields.items():
         power = _array(radial_spectrum(values))
+        power = power.reshape(-1, power.shape[-1]).mean(0)
         axis.loglog(np.arange(1, len(power)), power[1:], label=name)
+        last = max(last, len(power))
     axis.set(xlabel="mode number |k|", ylabel="power")
-    axis.set_xticks([1, 2, 4, 8, 16], ["1", "2", "4", "8", "16"])
+    ticks = [2**i for i in range((last - 1).bit_length())]
+    axis.set_xticks(ticks, [str(tick) for tick in ticks])
     axis.minorticks_off()
     axis.legend()
 

@@ -21,14 +21,12 @@ from torch import Tensor
 
 from prisma_lib.errors import RunDirError
 from prisma_lib.files import write_atomically
+from prisma_lib.pdes.base import BLOCK
 
 Trajectory = Float[Tensor, "frames x y"]
 
 # To raise when the values change though no constant does.
 _FORMAT = 1
-
-# Numbers come in blocks of 2^40, of which the first is for training.
-_BLOCK_BITS = 40
 
 log = logging.getLogger(__name__)
 
@@ -119,10 +117,10 @@ def place(index: int, pools: tuple[int, int], pairs: int) -> tuple[int, int]:
         pools: Trajectories of the first block of 2^40 numbers, and of each other.
         pairs: Pairs of neighbouring frames in a trajectory.
     """
-    block, within = index >> _BLOCK_BITS, index % (1 << _BLOCK_BITS)
+    block, within = divmod(index, BLOCK)
     turn, number = divmod(within, pools[0] if block == 0 else pools[1])
     # Steps of about the golden ratio spread best.
     stride = round(0.618 * pairs) or 1
     while math.gcd(stride, pairs) > 1:
         stride += 1
-    return (block << _BLOCK_BITS) + number, turn * stride % pairs
+    return block * BLOCK + number, turn * stride % pairs

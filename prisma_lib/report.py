@@ -20,11 +20,20 @@ from prisma_lib.files import write_atomically
 from prisma_lib.provenance import ROOT
 
 ORDER = ("full", "sparse", "noisy")
+# Metrics of the bench whose names do not say it all.
 WHAT = {
     "s_per_10000": "s per 10,000 problems, drawn and solved",
+    "data_over_step": "of the time of a training step",
+    "ms_per_field": "ms per field",
     "s_per_sample": "s per sample",
-    "images_per_s": "training images per s",
-    "s": "s",
+    "images_per_s": "images per s",
+    "peak_mb": "MB at most",
+    "factor_mb": "MB of factor",
+    "percent_of_matrix_rate": "% of the matrix-product rate",
+    "percent_residual": "% residual",
+    "percent_network": "% network",
+    "percent_rest": "% rest",
+    "gflop_per_s": "GFLOP/s",
 }
 
 
@@ -104,14 +113,26 @@ def entry(row: results.Row | None) -> str:
 
 
 def bench_table(rows: Sequence[results.Row], _paper: Sequence[results.Row]) -> str:
-    """Formats the rows of the machine benchmark as Markdown."""
-    lines = ["| what | setting | value | on |", "|---|---|---:|---|"]
-    lines += [
-        f"| {row['method']} {row['pde']} | {row['setting'].replace(';', ', ')} | "
-        f"{row['value']} {WHAT.get(row['metric'], row['metric'])} | {row['device']} |"
-        for row in rows
-    ]
-    return "\n".join(lines)
+    """Formats the rows of the machine benchmark as Markdown, a table per machine."""
+    lines = []
+    for device in dict.fromkeys(row["device"] for row in rows):
+        lines += [
+            "",
+            f"On {device}:",
+            "",
+            "| what | setting | measured |",
+            "|---|---|---|",
+        ]
+        values: dict[str, list[str]] = {}
+        for row in rows:
+            if row["device"] == device:
+                setting = row["setting"].replace(";", ", ")
+                what = f"{row['method']} {row['pde']}".strip()
+                line = f"| {what} | {setting} | "
+                unit = WHAT.get(row["metric"], row["metric"].replace("_", " "))
+                values.setdefault(line, []).append(f"{row['value']} {unit}")
+        lines += [f"{line}{'; '.join(found)} |" for line, found in values.items()]
+    return "\n".join(lines[1:])
 
 
 Maker = Callable[[Sequence[results.Row], Sequence[results.Row]], str]

@@ -25,7 +25,7 @@ from prisma_lib.observe import Observation, observation
 from prisma_lib.pdes.base import PDE, Field, Interior
 from prisma_lib.sample import State, heun
 
-Draws = Float[Tensor, "samples b 1 x y"]
+Draws = Float[Tensor, "samples b _ x y"]
 
 
 @runtime_checkable
@@ -152,7 +152,7 @@ class PrismaSolver:
         device = self.model.mean.device
         tiled = observation.to(device).repeat(samples)
         x_obs, mask = self.model.condition(tiled)
-        total = samples * observation.batch
+        total, channels = samples * observation.batch, self.model.channels
         parts = []
         chunks = range(0, total, self.max_batch)
         source = self._noise(observation.shape)
@@ -160,8 +160,8 @@ class PrismaSolver:
             for start in chunks:
                 rows = slice(start, min(start + self.max_batch, total))
                 index = range(rows.start, rows.stop)
-                noise = source.draw(key, index, 2, shape=observation.shape).to(device)
-                for state in self._states(noise, x_obs[rows], mask[rows]):
+                noise = source.draw(key, index, channels, shape=observation.shape)
+                for state in self._states(noise.to(device), x_obs[rows], mask[rows]):
                     bar.update()
                     x = state.x
                 parts.append(x)
@@ -171,9 +171,8 @@ class PrismaSolver:
                 f"a draw became non-finite in {self.schedule.steps} steps: check that "
                 "the observation lies in the range of the training data"
             )
-        shape = (samples, observation.batch, 1, *observation.shape)
-        a, u = x.split(1, 1)
-        return a.reshape(shape), u.reshape(shape)
+        a, u = x.unflatten(0, (samples, observation.batch)).split(self.pde.channels, 2)
+        return a, u
 
     def _states(self, noise: Tensor, x_obs: Tensor, mask: Tensor) -> Iterator[State]:
         def denoise(x: Tensor, sigma: Tensor) -> Tensor:
@@ -208,8 +207,9 @@ def solve(
 
     Args:
         model: A model from `load`, or any `Solver`.
-        a: Input field, `(x, y)` or `(b, 1, x, y)`, NumPy or torch, physical units;
-            without a mask NaN means missing. None: nothing of it was measured.
+        a: Input field, `(b, c, x, y)`, or `(x, y)` if it has one channel, NumPy or
+            torch, physical units; without a mask NaN means missing. None: nothing of
+            it was measured.
         u: Solution field, likewise.
         mask_a: 1 or True where `a` was measured.
         mask_u: 1 or True where `u` was measured.
@@ -220,7 +220,7 @@ def solve(
             `max_batch`, `watch` of `PrismaSolver`.
 
     Returns:
-        The draws, with shape `(samples, b, 1, x, y)`.
+        The draws, with shape `(samples, b, c, x, y)`.
 
     Raises:
         ConfigError: When a setting has no meaning.

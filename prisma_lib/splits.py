@@ -9,14 +9,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from prisma_lib.checks import check_seed
 from prisma_lib.errors import ConfigError, DataError, NumericsError, unknown_name
-from prisma_lib.pdes.base import PDE, Field, Interior, Statistics
+from prisma_lib.pdes.base import BLOCK, PDE, Field, Interior, Statistics
 from prisma_lib.storage import BATCH
 
-SPLITS = {"train": 0, "validation": 1 << 40, "test": 1 << 41}
-SPLIT_SIZE = 1 << 40
+SPLITS = {"train": 0, "validation": BLOCK, "test": 2 * BLOCK}
 
 
 def sample_numbers(split: str, num: int, start: int = 0) -> range:
@@ -34,7 +35,7 @@ def sample_numbers(split: str, num: int, start: int = 0) -> range:
         raise unknown_name("split", split, SPLITS)
     if isinstance(num, bool) or not isinstance(num, int) or num < 1:
         raise ConfigError(f"num={num!r}: ask for at least one problem, such as 1000")
-    if start < 0 or start + num > SPLIT_SIZE:
+    if start < 0 or start + num > BLOCK:
         raise ConfigError(
             f"start={start}, num={num}: a split holds the problems 0 to 2^40 - 1; "
             "choose numbers in that range"
@@ -142,7 +143,8 @@ class Moments:
 
     def __init__(self, pde: PDE) -> None:
         self._pde = pde
-        self._points = self._residuals = 0
+        self._points = torch.zeros(2, dtype=torch.float64)
+        self._residuals = 0
         self._sum = torch.zeros(2, dtype=torch.float64)
         self._square = torch.zeros(2, dtype=torch.float64)
         self._residual_square = 0.0
@@ -150,12 +152,17 @@ class Moments:
     def add(self, a: Field, u: Field) -> None:
         """Takes in a batch; its residual is computed in the dtype of the fields."""
         x = torch.cat([a, u], dim=1).double().cpu()
-        self._sum += x.sum(dim=(0, 2, 3))
-        self._square += x.square().sum(dim=(0, 2, 3))
-        self._points += a.numel()
+        self._sum += self._per_field(x)
+        self._square += self._per_field(x.square())
+        self._points += torch.tensor([a.numel(), u.numel()])
         r: Interior = self._pde.residual(a, u).double()
         self._residual_square += r.square().sum().item()
         self._residuals += r.numel()
+
+    def _per_field(self, x: Tensor) -> Float[Tensor, "2"]:
+        """Sums over everything but the two fields."""
+        channels = x.sum(dim=(0, 2, 3)).split(self._pde.channels)
+        return torch.stack([channel.sum() for channel in channels])
 
     def statistics(self) -> Statistics:
         """Returns the statistics of everything so far.

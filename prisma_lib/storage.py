@@ -25,7 +25,7 @@ import torch
 from prisma_lib.errors import DataError, PrismaError, RunDirError
 from prisma_lib.pdes.base import Field
 
-FORMAT = 1
+FORMAT = 2
 BATCH = 256
 FIELDS = ("a", "u")
 LAYOUT = "datasets 'a' and 'u' of float32 with axes (n, c, x, y)"
@@ -65,14 +65,19 @@ class Writer:
     """A file being written; see `created`."""
 
     def __init__(
-        self, file: h5py.File, sink: _Sink, num: int, shape: tuple[int, int]
+        self,
+        file: h5py.File,
+        sink: _Sink,
+        num: int,
+        shape: tuple[int, int],
+        channels: tuple[int, int],
     ) -> None:
         self._file, self._sink, self._done = file, sink, 0
-        for name in FIELDS:
+        for name, c in zip(FIELDS, channels, strict=True):
             file.create_dataset(
                 name,
-                shape=(num, 1, *shape),
-                chunks=(1, 1, *shape),
+                shape=(num, c, *shape),
+                chunks=(1, c, *shape),
                 dtype="float32",
                 fletcher32=True,
             )
@@ -91,13 +96,19 @@ class Writer:
 
 
 @contextmanager
-def created(path: Path, num: int, shape: tuple[int, int]) -> Iterator[Writer]:
+def created(
+    path: Path,
+    num: int,
+    shape: tuple[int, int],
+    channels: tuple[int, int] = (1, 1),
+) -> Iterator[Writer]:
     """Opens a file to write, which gets its name when the block ends without error.
 
     Args:
         path: Final name; its folder exists.
         num: Number of problems.
         shape: Points per axis.
+        channels: Channels of `a` and of `u`.
 
     Yields:
         What writes problems and attributes under a partial name.
@@ -111,7 +122,7 @@ def created(path: Path, num: int, shape: tuple[int, int]) -> Iterator[Writer]:
             with suppress(OSError):  # Some network disks have no locks.
                 fcntl.flock(sink, fcntl.LOCK_EX | fcntl.LOCK_NB)
             with h5py.File(sink, "w") as file:
-                yield Writer(file, sink, num, shape)
+                yield Writer(file, sink, num, shape, channels)
                 file.attrs["complete"] = 1
             sink.check()
             os.fsync(sink)
@@ -244,11 +255,12 @@ def _check_layout(file: h5py.File, path: Path) -> None:
             f"{path} has format {file.attrs.get('format')}, this library reads "
             f"{FORMAT}: update prisma_lib, or make the file again"
         )
-    expected = (file.attrs.get("num"), 1, *file.attrs.get("shape", ()))
-    if not a.shape == u.shape == expected:
+    num, shape, channels = (file.attrs.get(k) for k in ("num", "shape", "channels"))
+    promised = [tuple(map(int, (num, c, *shape))) for c in channels]
+    if [a.shape, u.shape] != promised:
         raise DataError(
             f"{path}: a has shape {a.shape} and u {u.shape}, but its attributes "
-            f"promise {tuple(map(int, expected))} in the order (n, c, x, y)"
+            f"promise {promised[0]} and {promised[1]} in the order (n, c, x, y)"
         )
 
 

@@ -33,6 +33,7 @@ class TrainConfig:
     Args:
         pde: Name of the equation.
         size: Points per axis.
+        options: Options of the equation that differ from its defaults.
         preset: Name of a model preset.
         model: Model settings that differ from the preset.
         name: Name of the model; its folder under outputs/models.
@@ -57,6 +58,7 @@ class TrainConfig:
 
     pde: str = "darcy"
     size: int = 32
+    options: dict[str, Any] | None = None
     preset: str = "small"
     model: dict[str, Any] | None = None
     name: str = "darcy-32"
@@ -141,7 +143,7 @@ def start(config: TrainConfig, device: torch.device) -> TrainState:
         config: Settings of the run.
         device: Where it computes.
     """
-    pde = pdes.load(config.pde, size=config.size)
+    pde = pdes.load(config.pde, size=config.size, **(config.options or {}))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         settings = ModelConfig.preset(config.preset, **(config.model or {}))
@@ -222,7 +224,10 @@ def batch_loss(
     draws = generator(config.seed, 1, step, device)
     tasks = sample_tasks(num, draws)
     rates = sample_rates(num, draws, mixture=config.mask_mixture)
-    mask = torch.cat(task_masks(tasks, rates, model.pde.grid.shape, draws), 1)
+    masks = task_masks(tasks, rates, model.pde.grid.shape, draws)
+    # A sensor measures all channels of its field.
+    pairs = zip(masks, model.pde.channels, strict=True)
+    mask = torch.cat([field.expand(-1, c, -1, -1) for field, c in pairs], 1)
     # One noise level per equal slice of probability: the same law, less variance.
     slices = (
         torch.arange(num, device=device)
@@ -230,7 +235,7 @@ def batch_loss(
     ) / num
     z = torch.special.ndtri(slices.clamp(1e-6, 1 - 1e-6))
     sigma = (config.p_mean + config.p_std * z).exp()
-    eps = noise.sample(num, 2, draws)
+    eps = noise.sample(num, x_0.shape[1], draws)
     x_sigma = x_0 + sigma[:, None, None, None] * eps
     denoised = model(x_sigma, sigma, torch.where(mask > 0, x_0, 0.0), mask)
     error = (denoised - x_0).square().mean((1, 2, 3))

@@ -36,7 +36,11 @@ def quick(kept, monkeypatch):
     from prisma_lib import pdes
 
     monkeypatch.chdir(kept)
-    return lambda name, size: pdes.load(name, size=size, **pdes.quick(name))
+
+    def build(name, size, **options):
+        return pdes.load(name, size=size, **pdes.quick(name), **options)
+
+    return build
 
 
 @pytest.fixture

@@ -49,7 +49,7 @@ solve
 metrics data
 train checkpoints evaluate baselines
 plots
-explore sweep notebooks
+bench explore sweep notebooks
 """.strip().split("\n")
 
 

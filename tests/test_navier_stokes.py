@@ -12,6 +12,7 @@ from prisma_lib.grids import Grid
 from prisma_lib.pdes import load
 from prisma_lib.pdes.navier_stokes import NavierStokes
 from prisma_lib.spectral import resample
+from prisma_lib.splits import SPLITS
 
 # Numbers of frames at t = 0.5 and later, four trajectories.
 LATE = [i for i in range(40) if i % 10 >= 5]
@@ -149,14 +150,23 @@ def test_starts_have_the_size_of_the_public_data():
     assert a.std().item() == pytest.approx(0.262, rel=0.05)
 
 
-def test_ten_numbers_are_one_trajectory():
+@pytest.mark.parametrize("first", [20, *SPLITS.values(), SPLITS["test"] + 10])
+def test_ten_numbers_of_a_split_are_one_trajectory(first):
     pde = load("navier_stokes", size=16)
-    a = pde.draw(0, range(20, 30)).double()
+    a = pde.draw(0, range(first, first + 10)).double()
 
     frames = pde.trajectory(a[:1], 9)
 
     torch.testing.assert_close(frames[0], a[1:, 0], rtol=1e-5, atol=1e-6)
     torch.testing.assert_close(pde.solve(a[4:5]), a[5:6], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("first", [10, SPLITS["validation"], SPLITS["test"]])
+def test_the_number_before_a_trajectory_is_on_another_one(first):
+    pde = load("navier_stokes", size=16)
+    a = pde.draw(0, [first - 1, first]).double()
+
+    assert rms(pde.solve(a[:1]) - a[1:]) > 0.5 * rms(a[1:])
 
 
 def test_inputs_do_not_depend_on_the_interval():

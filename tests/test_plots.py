@@ -82,6 +82,17 @@ def test_spectrum_of_a_wave_peaks_at_its_mode_number():
     assert numbers[power.argmax()] == 4
 
 
+def test_spectrum_of_a_batch_is_the_mean_of_its_fields():
+    fields = torch.randn(3, 128, 128, generator=torch.Generator().manual_seed(0))
+    _, axis = plt.subplots()
+
+    plots.spectra(axis, {str(i): f for i, f in enumerate(fields)} | {"all": fields})
+
+    *each, both = (line.get_ydata() for line in axis.lines)
+    assert both == pytest.approx(sum(each) / 3)
+    assert axis.get_xticks().tolist() == [1, 2, 4, 8, 16, 32, 64]
+
+
 def test_bars_stand_for_the_values_of_their_cells():
     rows = [
         {"method": m, "direction": "forward", "regime": r, "value": v, "low": v,

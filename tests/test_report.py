@@ -74,5 +74,20 @@ def test_a_block_without_results_is_an_error(project, capsys):
     assert "no results for the block 'none'" in capsys.readouterr().err
 
 
+def test_the_bench_is_a_table_a_machine_with_one_line_a_setting():
+    common = {"method": "noise", "pde": "", "setting": "size=64;by FFT"}
+    rows = [
+        {**common, "metric": "draws_per_s", "value": "9", "device": "one"},
+        {**common, "metric": "draws_per_s", "value": "80", "device": "two"},
+        {**common, "metric": "peak_mb", "value": "3", "device": "one"},
+    ]
+
+    one, two = report.bench_table(rows, []).split("On two:")
+
+    assert one.startswith("On one:\n\n| what |")
+    assert "| noise | size=64, by FFT | 9 draws per s; 3 MB at most |" in one
+    assert "| noise | size=64, by FFT | 80 draws per s |" in two
+
+
 def test_the_readme_of_this_project_agrees_with_its_results():
     assert report.main(["--root", str(ROOT), "--check"]) == 0

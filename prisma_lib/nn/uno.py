@@ -45,6 +45,7 @@ class BackboneConfig:
     Args:
         inputs: Channels in.
         outputs: Channels out.
+        residuals: Channels of the residual.
         widths: Channels per level, fine to coarse.
         modes: Largest kept mode number per level.
         blocks: Blocks per level and direction; the coarsest level has them once.
@@ -58,6 +59,7 @@ class BackboneConfig:
 
     inputs: int
     outputs: int
+    residuals: int
     widths: tuple[int, ...]
     modes: tuple[int, ...]
     blocks: tuple[int, ...]
@@ -146,20 +148,22 @@ class SelfAttention(nn.Module):
 
 
 class ResidualLift(nn.Module):
-    """Lifts the one-channel residual to a level's width and takes its kept modes.
+    """Lifts the residual's few channels to a level's width and takes its kept modes.
 
     A linear lift would make the score factorise into the features' and the residual's
     part, hence the nonlinearity.
     """
 
-    def __init__(self, width: int, k: int, periodic: tuple[bool, bool]) -> None:
+    def __init__(
+        self, channels: int, width: int, k: int, periodic: tuple[bool, bool]
+    ) -> None:
         super().__init__()
         self.modes: Modes = (k, k)
         self.lift = nn.Sequential(
-            LocalConv(1, width, periodic), nn.SiLU(), nn.Conv2d(width, width, 1)
+            LocalConv(channels, width, periodic), nn.SiLU(), nn.Conv2d(width, width, 1)
         )
 
-    def forward(self, r: Float[Tensor, "b 1 x y"]) -> Spectrum:
+    def forward(self, r: Float[Tensor, "b _ x y"]) -> Spectrum:
         """Returns the kept modes of the lifted residual."""
         shape = (r.shape[-2], r.shape[-1])
         return analyse(self.lift(r), kept_modes(self.modes, shape))
@@ -183,7 +187,7 @@ class UNO(nn.Module):
         )
         self.attend = SelfAttention(widths[-1])
         self.lifts = nn.ModuleList(
-            ResidualLift(width, k, periodic)
+            ResidualLift(config.residuals, width, k, periodic)
             for width, k in zip(widths, config.modes, strict=True)
             if config.strategy in ATTENTION
         )
@@ -199,7 +203,7 @@ class UNO(nn.Module):
         self,
         x: Features,
         noise_level: Float[Tensor, " b"],
-        residuals: Sequence[Float[Tensor, "b 1 _ _"]],
+        residuals: Sequence[Float[Tensor, "b _ _ _"]],
         summary: Float[Tensor, "b s"],
     ) -> Float[Tensor, "b d x y"]:
         """Evaluates the network.

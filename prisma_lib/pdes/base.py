@@ -1,8 +1,9 @@
 """The contract that every equation meets.
 
-A PDE pairs an input field `a` with a solution field `u`, both of shape `(b, 1, x, y)`
-in physical units. It draws inputs, solves for `u`, and evaluates its residual. The kind
-of a PDE says which contract tests it must pass:
+A PDE pairs an input field `a` with a solution field `u`, both of shape `(b, c, x, y)`
+in physical units, of one channel unless the PDE says otherwise. It draws inputs, solves
+for `u`, and evaluates its residual. The kind of a PDE says which contract tests it must
+pass:
 
 - `discrete`: `solve` zeroes `residual` to rounding.
 - `one_step`: `u` is the state one time step after `a`; the residual of a fine solution
@@ -26,11 +27,15 @@ from torch import Tensor
 from prisma_lib.errors import ConfigError, DataError, ShapeError
 from prisma_lib.grids import Grid
 
-Field = Float[Tensor, "b 1 x y"]
-Interior = Float[Tensor, "b 1 _ _"]
+# The channels of `a`, of `u` and of the residual may differ.
+Field = Float[Tensor, "b _ x y"]
+Interior = Float[Tensor, "b _ _ _"]
 Kind = Literal["discrete", "one_step", "space_time", "geometric"]
 Direction = Literal["forward", "inverse", "reconstruct"]
 Metric = Literal["relative_l2", "error_rate"]
+
+# Numbers of problems come in blocks of this many; a split is a block.
+BLOCK = 1 << 40
 
 
 @dataclass(frozen=True)
@@ -38,8 +43,8 @@ class Statistics:
     """What normalises the fields of a PDE, in physical units.
 
     Args:
-        mean: Mean of `a` and of `u`.
-        std: Standard deviation of `a` and of `u`, positive.
+        mean: Mean of `a` and of `u`, over all their channels.
+        std: Standard deviation of `a` and of `u`, likewise, positive.
         residual_rms: Root mean square of the residual of the stored truth: rounding
             for steady equations, the declared floor for others.
     """
@@ -70,6 +75,8 @@ class PDE(ABC):
     # Constructor arguments of a variant whose inputs are cheap to draw, for tests and
     # smoke runs.
     quick: ClassVar[dict[str, float | int | bool | str]] = {}
+    # Constructor arguments of variants that must meet the contract, too.
+    variants: ClassVar[tuple[dict[str, float | int | bool | str], ...]] = ()
 
     def __init__(self, size: int = 32) -> None:
         if isinstance(size, bool) or not isinstance(size, int):
@@ -78,6 +85,16 @@ class PDE(ABC):
             )
         self.size = size
         self.grid = Grid((size, size), self.lengths, periodic=self.periodic)
+
+    @property
+    def channels(self) -> tuple[int, int]:
+        """Number of channels of `a` and of `u`."""
+        return (1, 1)
+
+    @property
+    def residual_channels(self) -> int:
+        """Number of channels of the residual: one for each of `u`."""
+        return self.channels[1]
 
     @property
     def coefficients(self) -> dict[str, float | int | bool | str]:
@@ -170,8 +187,8 @@ class PDE(ABC):
             u: Solution field.
 
         Returns:
-            Left side minus right side of the equation: the interior of a bounded
-            domain, every point of a periodic one.
+            Left side minus right side of the equation, `residual_channels` of them: the
+            interior of a bounded domain, every point of a periodic one.
         """
 
     @abstractmethod
@@ -179,22 +196,23 @@ class PDE(ABC):
         """Returns a smooth pair that solves the continuous equation, in float64."""
 
     def check(self, *fields: Tensor) -> None:
-        """Refuses fields that are not `(b, 1, x, y)` on this grid.
+        """Refuses fields that are not `(b, c, x, y)` on this grid.
 
         Args:
-            fields: What a user handed in.
+            fields: What a user handed in: `a`, or `a` and `u`.
 
         Raises:
-            ShapeError: When one has another grid or channel axis or number of samples,
-                or holds no sample.
+            ShapeError: When one has another grid, number of channels or number of
+                samples, or holds no sample.
         """
-        for field in fields:
+        for name, field, c in zip("au", fields, self.channels, strict=False):
             num = len(field) if field.ndim else 0
-            if num < 1 or tuple(field.shape[1:]) != (1, *self.grid.shape):
+            if num < 1 or tuple(field.shape[1:]) != (c, *self.grid.shape):
                 raise ShapeError(
-                    f"a field of shape {tuple(field.shape)} does not fit {self.name}: "
-                    f"it needs (b, 1, {self.grid.shape[0]}, {self.grid.shape[1]}) with "
-                    "b at least 1; build the PDE with the size of the field"
+                    f"{name} of shape {tuple(field.shape)} does not fit {self.name}: "
+                    f"it needs (b, {c}, {self.grid.shape[0]}, {self.grid.shape[1]}) "
+                    "with b at least 1; build the PDE with the size of the field, or "
+                    "give the field its channels"
                 )
         if len({len(field) for field in fields}) > 1:
             raise ShapeError(

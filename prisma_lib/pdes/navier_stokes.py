@@ -1,4 +1,4 @@
-r"""One step of a forced two-dimensional flow in vorticity form.
+r"""One or more steps of a forced two-dimensional flow in vorticity form.
 
 $$\omega_t + v \cdot \nabla \omega = \nu \Delta \omega + f, \quad
 v = (\psi_y, -\psi_x), \quad \Delta \psi = -\omega$$
@@ -14,9 +14,13 @@ whose truncation error a true pair keeps: about a quarter of the tendency at t =
 2.5 per cent from t = 0.5 on. No mode is in its null space: each is seen through the
 difference over $\Delta t$.
 
-Ten consecutive numbers, from a multiple of ten on, are the times 0, 0.1, ..., 0.9 of
+With `frames=3` the solution has three channels: the vorticities at $t + \Delta t$,
+$t + 2 \Delta t$ and $t + 3 \Delta t$. The residual has one for each, too: the step of
+backward Euler to this frame from the one before it, or from the input.
+
+Ten consecutive numbers of a split, from its first on, are the times 0, 0.1, ..., 0.9 of
 one trajectory. They are not independent: count trajectories, not pairs, for error bars,
-and resample whole trajectories.
+and resample whole trajectories. No trajectory is in two splits.
 
 Good values: viscosity 1e-3 down to 1e-5 on 64 points or more.
 
@@ -33,6 +37,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from prisma_lib.checks import check_count, check_number
+from prisma_lib.errors import ConfigError
 from prisma_lib.fields import fourier_field, keyed_normal
 from prisma_lib.flows import (
     Frames,
@@ -48,7 +53,7 @@ from prisma_lib.flows import (
     turning_speed,
 )
 from prisma_lib.grids import Grid
-from prisma_lib.pdes.base import PDE, Field, Interior, Kind
+from prisma_lib.pdes.base import BLOCK, PDE, Field, Interior, Kind
 from prisma_lib.spectral import resample
 
 __all__ = ["NavierStokes"]
@@ -57,15 +62,18 @@ __all__ = ["NavierStokes"]
 # then below what the viscosity takes away.
 _STABLE = 0.5
 
+_MOST_FRAMES = 10
+
 
 class NavierStokes(PDE):
-    r"""One step of vorticity, from ω(t) to ω(t + Δt).
+    r"""Steps of vorticity, from ω(t) to ω(t + Δt) and the frames after it.
 
     Args:
         size: Points per axis.
         viscosity: The constant ν, in (0, 1].
         interval: The time Δt between input and solution, in (0, 10].
         forcing: Amplitude F of the forcing, in (-100, 100]; 0 for none.
+        frames: Number of frames in the solution, its channels, from 1 to 10.
 
     Raises:
         ConfigError: When an argument is no number or out of range.
@@ -87,9 +95,12 @@ class NavierStokes(PDE):
     # Rms of the residual of drawn pairs with the default constants at 32 points per
     # axis, the mean over 64 samples.
     floor = 0.0061
+    variants: ClassVar[tuple[dict[str, float | int | bool | str], ...]] = (
+        {"frames": 3},
+    )
     alpha: ClassVar[float] = 2.5
     tau: ClassVar[float] = 7.0
-    frames: ClassVar[int] = 10
+    times: ClassVar[int] = 10
     spacing: ClassVar[float] = 0.1
     longest_step: ClassVar[float] = 5e-3
 
@@ -99,11 +110,23 @@ class NavierStokes(PDE):
         viscosity: float = 1e-3,
         interval: float = 0.1,
         forcing: float = 0.1,
+        frames: int = 1,
     ) -> None:
         super().__init__(size)
         self.viscosity = check_number("viscosity", viscosity, 0, 1, 1e-3)
         self.interval = check_number("interval", interval, 0, 10, 0.1)
         self.forcing = check_number("forcing", forcing, -100, 100, 0.1)
+        self.frames = check_count("frames", frames, 1, 3)
+        if self.frames > _MOST_FRAMES:
+            raise ConfigError(
+                f"frames={frames}: a solution holds at most {_MOST_FRAMES} frames; for "
+                "more of them use trajectory(a, frames)"
+            )
+
+    @property
+    def channels(self) -> tuple[int, int]:
+        """One channel for the input, one for each frame of the solution."""
+        return (1, self.frames)
 
     @property
     def options(self) -> dict[str, float | int | bool | str]:
@@ -112,6 +135,7 @@ class NavierStokes(PDE):
             "viscosity": self.viscosity,
             "interval": self.interval,
             "forcing": self.forcing,
+            "frames": self.frames,
         }
 
     @property
@@ -121,7 +145,7 @@ class NavierStokes(PDE):
             **self.options,
             "alpha": self.alpha,
             "tau": self.tau,
-            "frames": self.frames,
+            "times": self.times,
             "spacing": self.spacing,
             "longest_step": self.longest_step,
         }
@@ -130,33 +154,42 @@ class NavierStokes(PDE):
     def draw(self, key: int, index: Sequence[int]) -> Field:
         """Draws vorticities, each at one of ten times; see `PDE.draw`.
 
-        Number i is trajectory `i // 10` at the time `(i % 10) / 10`. Its start is a
-        Gaussian field; the solver goes on from there, in one pass for all numbers.
+        Number i of a split is trajectory `i // 10` of it at the time `(i % 10) / 10`.
+        Its start is a Gaussian field; the solver goes on from there, in one pass for
+        all numbers.
         """
-        numbers = sorted({i // self.frames for i in index})
+        places = [self._place(i) for i in index]
+        numbers = sorted({number for number, _ in places})
         noise = keyed_normal(key, numbers, self.grid.shape, purpose="input")
         w = fourier_field(noise.double(), self.alpha, self.tau)[:, None]
-        last = max((i % self.frames for i in index), default=0)
+        last = max((time for _, time in places), default=0)
         later = [self._march(w, self.spacing, last)] if last else []
-        frames = torch.cat([w, *later], dim=1)
-        rows = [numbers.index(i // self.frames) for i in index]
-        return frames[rows, [i % self.frames for i in index], None].float()
+        states = torch.cat([w, *later], dim=1)
+        rows = [numbers.index(number) for number, _ in places]
+        return states[rows, [time for _, time in places], None].float()
+
+    def _place(self, index: int) -> tuple[int, int]:
+        """Returns the trajectory and the time in it that a number stands for."""
+        block, within = divmod(index, BLOCK)
+        number, time = divmod(within, self.times)
+        return block * BLOCK + number, time
 
     def solve(self, a: Field) -> Field:
-        """Steps the vorticity by Δt.
+        """Steps the vorticity by Δt, once for each frame of the solution.
 
         Args:
             a: Vorticity at a time t; its mean stays as it is.
 
         Returns:
-            Vorticity at t + Δt, of the dtype and on the device of `a`.
+            Vorticity at t + Δt and the frames after it, of the dtype and on the device
+            of `a`.
 
         Raises:
             ShapeError: When `a` is not on this grid or holds no field.
             DataError: When a value of `a` is not finite.
             NumericsError: When the flow is too fast for the time step; names it.
         """
-        return self.trajectory(a, 1)
+        return self.trajectory(a, self.frames)
 
     @torch.no_grad()
     def trajectory(self, a: Field, frames: int) -> Frames:
@@ -181,18 +214,31 @@ class NavierStokes(PDE):
         return self._march(a.double(), self.interval, frames).to(a.dtype)
 
     def residual(self, a: Field, u: Field) -> Interior:
-        """Evaluates one step of backward Euler at every point, without aliasing."""
+        """Evaluates a step of backward Euler to every frame, without aliasing."""
         self.check(a, u)
-        f = self._forcing(self.grid, u.dtype, u.device)
-        change = (u - a) / self.interval
-        return change + advection(u) - self.viscosity * laplacian(u) - f
+        return self._step(torch.cat([a, u[:, :-1]], dim=1), u)
+
+    def _step(self, before: Frames, after: Frames) -> Frames:
+        f = self._forcing(self.grid, after.dtype, after.device)
+        change = (after - before) / self.interval
+        return change + advection(after) - self.viscosity * laplacian(after) - f
 
     def exact(self) -> tuple[Field, Field]:
-        """Returns an analytic ω' and the ω from which backward Euler reaches it."""
+        """Returns an analytic last frame and what backward Euler reaches it from.
+
+        The frame before the last is in closed form. Each step further back doubles the
+        highest mode number, 2 at first; the pair is exact as long as the grid holds it.
+        """
         u, advected, diffused = exact_flow(self.grid)
         forcing = self._forcing(self.grid, torch.float64, None)
         rate = advected - self.viscosity * diffused - forcing
-        return (u + self.interval * rate)[None, None], u[None, None]
+        states = [u[None, None], (u + self.interval * rate)[None, None]]
+        for _ in range(self.frames - 1):
+            w = states[-1]
+            # The residual without a change: advection less diffusion and forcing.
+            states.append(w + self.interval * self._step(w, w))
+        a, *frames = reversed(states)
+        return a, torch.cat(frames, dim=1)
 
     def _forcing(
         self, grid: Grid, dtype: torch.dtype, device: torch.device | None

@@ -1,0 +1,98 @@
+"""Darcy flow: our solver against a sparse direct one, on the same fields."""
+
+import statistics
+import time
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from torch import Tensor
+
+from prisma_lib import pdes, results
+from prisma_lib.bench.measure import Setup, optional, row
+from prisma_lib.stencils import faces
+
+ORDERINGS = ("COLAMD", "MMD_AT_PLUS_A", "MMD_ATA")
+_BATCH = 64
+
+
+def bench_direct(setup: Setup) -> list[results.Row]:
+    """Times a field of Darcy flow with our solver and with SuperLU's best ordering.
+
+    The direct solver gets its matrix for nothing; ours starts from the coefficient.
+    """
+    size = setup.scale.trained[-1].size
+    pde = pdes.load("darcy", size=size)
+    a = pde.draw(0, range(_BATCH)).to(setup.device)
+    ours = setup.seconds(lambda: pde.solve(a)) / _BATCH
+    where = f"size={size}"
+    rows = [row("solve", "darcy", f"{where};ours", "ms_per_field", 1e3 * ours)]
+    if optional("scipy.sparse.linalg") is None:
+        return rows
+    systems = [system(field, pde.grid.spacing) for field in a[: setup.scale.direct]]
+    times = {name: _seconds(systems, name) for name in ORDERINGS}
+    best = min(times, key=lambda name: times[name])
+    setting = f"{where};scipy, {best}"
+    return [
+        *rows,
+        row("solve", "darcy", setting, "ms_per_field", 1e3 * times[best]),
+        row("solve", "darcy", f"{where};ours", "speed_over_scipy", times[best] / ours),
+    ]
+
+
+def _seconds(systems: list[tuple[Any, Any]], ordering: str) -> float:
+    """Returns the median seconds that SuperLU takes for a system, one at a time."""
+    times = []
+    for matrix, right in systems:
+        began = time.perf_counter()
+        direct_solve(matrix, right, ordering)
+        times.append(time.perf_counter() - began)
+    return statistics.median(times)
+
+
+def direct_solve(matrix: Any, right: Any, ordering: str) -> Any:
+    """Solves a symmetric positive definite system with SuperLU.
+
+    Args:
+        matrix: A scipy sparse matrix, by columns.
+        right: Right side.
+        ordering: One of `ORDERINGS`.
+
+    Returns:
+        The solution, a NumPy vector.
+    """
+    from scipy.sparse.linalg import splu
+
+    # No pivots are needed, which keeps the factors as sparse as the ordering made them.
+    options = {"SymmetricMode": ordering == "MMD_AT_PLUS_A"}
+    factors = splu(matrix, permc_spec=ordering, diag_pivot_thresh=0.0, options=options)
+    return factors.solve(right)
+
+
+def system(
+    a: Float[Tensor, "1 x y"], spacing: tuple[float, float], forcing: float = 1.0
+) -> tuple[Any, Any]:
+    """Assembles Darcy flow on the inner nodes of one field, in float64.
+
+    Args:
+        a: Permeability at all nodes.
+        spacing: Distance between nodes per axis.
+        forcing: Right side.
+
+    Returns:
+        The matrix, a scipy sparse matrix by columns, and the right side.
+    """
+    from scipy import sparse
+
+    across_x, across_y = (
+        face.numpy() / h**2
+        for face, h in zip(faces(a[0].double().cpu()), spacing, strict=True)
+    )
+    diagonal = across_x[1:] + across_x[:-1] + across_y[:, 1:] + across_y[:, :-1]
+    along_x = across_x[1:-1].ravel()
+    # A node at the end of its row has no neighbour in the next one.
+    along_y = np.pad(across_y[:, 1:-1], ((0, 0), (0, 1))).ravel()[:-1]
+    row = diagonal.shape[1]
+    bands = [diagonal.ravel(), -along_x, -along_x, -along_y, -along_y]
+    matrix = sparse.diags(bands, [0, row, -row, 1, -1], format="csc")
+    return matrix, np.full(diagonal.size, forcing)
