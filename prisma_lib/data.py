@@ -30,6 +30,7 @@ from prisma_lib.splits import (
     checked_statistics,
     problems,
     sample_numbers,
+    solved,
     statistics,
     stream,
 )
@@ -44,6 +45,7 @@ __all__ = [
     "make",
     "problems",
     "sample_numbers",
+    "solved",
     "statistics",
     "stream",
     "verify",

@@ -19,11 +19,26 @@ def write_atomically(path: Path, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         part.replace(path)
+        sync(path.parent)
     finally:
         part.unlink(missing_ok=True)
 
 
-def write_json(path: Path, content: object) -> None:
-    """Writes strict JSON atomically: a number that is not finite is an error."""
+def as_json(content: object) -> bytes:
+    """Returns strict JSON: a number that is not finite is an error."""
     text = json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False)
-    write_atomically(path, (text + "\n").encode())
+    return (text + "\n").encode()
+
+
+def write_json(path: Path, content: object) -> None:
+    """Writes strict JSON atomically."""
+    write_atomically(path, as_json(content))
+
+
+def sync(folder: Path) -> None:
+    """Makes the names in a folder survive a crash of the machine."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,12 +1,13 @@
 """How a training step weighs errors and moves weights: what recipes choose between."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from prisma_lib.edm import SIGMA_DATA, Levels, loss_weight
-from prisma_lib.errors import unknown_name
+from prisma_lib.errors import CheckpointError, unknown_name
 
 OPTIMISERS = ("adamw", "muon")
 WEIGHTINGS = ("edm", "min_snr")
@@ -70,14 +71,33 @@ class Optimisers:
         for weight_, _ in self._shared:
             weight_.grad = None
 
-    def state_dict(self) -> dict[str, Any]:
-        """Returns the state of every optimiser."""
-        return {str(i): part.state_dict() for i, part in enumerate(self._parts)}
+    def tensors(self) -> dict[str, Tensor]:
+        """Returns the moments and step counts of every weight, by name."""
+        return {
+            f"{number}.{weight_}.{name}": value
+            for number, part in enumerate(self._parts)
+            for weight_, entry in part.state_dict()["state"].items()
+            for name, value in entry.items()
+        }
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Takes back what `state_dict` returned."""
-        for i, part in enumerate(self._parts):
-            part.load_state_dict(state[str(i)])
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+        """Takes back what `tensors` returned.
+
+        Raises:
+            CheckpointError: When a weight lacks a moment that others have.
+        """
+        for number, part in enumerate(self._parts):
+            state: dict[int, dict[str, Tensor]] = {}
+            for key, value in tensors.items():
+                owner, weight_, name = key.split(".", 2)
+                if int(owner) == number:
+                    state.setdefault(int(weight_), {})[name] = value
+            if len({frozenset(entry) for entry in state.values()}) > 1:
+                raise CheckpointError(
+                    f"optimiser {number} lacks moments of some weights: the checkpoint "
+                    "is incomplete; use an earlier one"
+                )
+            part.load_state_dict({**part.state_dict(), "state": state})
 
 
 def optimiser(
@@ -102,7 +122,7 @@ def optimiser(
     """
     if kind not in OPTIMISERS:
         raise unknown_name("optimiser", kind, OPTIMISERS)
-    settings = {"lr": learning_rate, "weight_decay": weight_decay}
+    settings: dict[str, Any] = {"lr": learning_rate, "weight_decay": weight_decay}
     weights = list(model.parameters())
     if kind == "adamw":
         return Optimisers([torch.optim.AdamW(weights, betas=BETAS, **settings)], [])

@@ -1,6 +1,6 @@
 """Trains every variant of a plan and judges each on the same test problems.
 
-    python -m prisma_lib.screen params/recipes.yaml --results outputs/results/recipes.csv
+    python -m prisma_lib.screen params/recipes.yaml --scale cpu
 
 The plan's `zip` and `grid` list the variants. A variant that has rows is not trained
 again, one that was interrupted goes on: the same command finishes what is left.
@@ -10,23 +10,20 @@ import argparse
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from prisma_lib import devices, evaluate, plans, progress, provenance, results
+from prisma_lib import evaluate, plans, provenance, results
 from prisma_lib.edm import Schedule
 from prisma_lib.errors import exit_status
-from prisma_lib.model import Prisma
 from prisma_lib.solve import PrismaSolver
-from prisma_lib.train import run
-from prisma_lib.training import TrainConfig, TrainState, start
+from prisma_lib.train import begin, watched
+from prisma_lib.training import TrainConfig, TrainState
 
 
-def judged(
-    config: TrainConfig, state: TrainState, n: int, **labels: object
-) -> list[results.Row]:
+def judged(state: TrainState, n: int, **labels: object) -> list[results.Row]:
     """Evaluates the averaged weights of a finished training.
 
     Args:
-        config: Its settings.
         state: Its last state.
         n: Number of test problems.
         **labels: Further columns of every row.
@@ -34,18 +31,18 @@ def judged(
     Returns:
         One draw's error in every cell; images and minutes of the training.
     """
-    averaged = state.average.module.eval()
-    assert isinstance(averaged, Prisma)
+    averaged = state.average
     problems = evaluate.benchmark(averaged.pde, n)
+    common: dict[str, Any] = {"method": "PRISMA", "steps": 20, **labels}
     rows = []
     for direction in evaluate.DIRECTIONS:
         for regime in evaluate.REGIMES:
             cell = (PrismaSolver(averaged, Schedule(20)), problems, direction, regime)
-            rows += evaluate.evaluate(*cell, method="PRISMA", steps=20, **labels)
-    spent = {"images": state.step * config.batch, "minutes": state.seconds / 60}
-    common = {k: rows[0][k] for k in ("commit", "method", "pde", "device", "seed")}
+            rows += evaluate.evaluate(*cell, **common)
+    spent = {"images": state.images, "minutes": state.seconds / 60}
+    about = {k: rows[0][k] for k in ("commit", "method", "pde", "device", "seed")}
     for metric, value in spent.items():
-        rows.append({**common, **labels, "metric": metric, "value": f"{value:.6g}"})
+        rows.append({**about, **labels, "metric": metric, "value": f"{value:.6g}"})
     return rows
 
 
@@ -70,12 +67,11 @@ def screen(
             continue
         config = TrainConfig.from_dict(settings)
         folder = provenance.ROOT / "outputs" / "train" / path.stem / name
-        state = start(config, devices.resolve(device))
-        with progress.bar(config.steps, name) as bar:
-            for state in run(config, folder, device):
-                bar.update(state.step - bar.n)
+        state = begin(config, folder, device)
+        for _ in watched(state, folder):
+            pass
         labels = {"sweep": path.stem, "run": name, "scale": scale}
-        rows = judged(config, state, n, **labels)
+        rows = judged(state, n, **labels)
         results.append(out, rows)
         yield name, rows
 

@@ -5,7 +5,7 @@ in `SPLITS`, so that splits never share a problem.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -84,7 +84,7 @@ def batches(pde: PDE, seed: int, numbers: range) -> Iterator[tuple[Field, Field]
     """
     check_seed(seed)
     for lower in range(0, len(numbers), BATCH):
-        yield _solved(pde, seed, numbers[lower : lower + BATCH], None)
+        yield solved(pde, seed, numbers[lower : lower + BATCH], None)
 
 
 def stream(
@@ -115,13 +115,30 @@ def stream(
     check_seed(seed)
     while True:
         numbers = sample_numbers("train", batch, step * batch)
-        yield _solved(pde, seed, numbers, device)
+        yield solved(pde, seed, numbers, device)
         step += 1
 
 
-def _solved(
-    pde: PDE, seed: int, numbers: range, device: torch.device | str | None
+def solved(
+    pde: PDE,
+    seed: int,
+    numbers: Sequence[int],
+    device: torch.device | str | None = None,
 ) -> tuple[Field, Field]:
+    """Draws and solves the problems with the given numbers, all at once.
+
+    Args:
+        pde: The equation.
+        seed: Names the random stream.
+        numbers: Numbers of the problems in it, at least one.
+        device: Where to solve; inputs are drawn on the CPU.
+
+    Returns:
+        Inputs and solutions, float32.
+
+    Raises:
+        NumericsError: When a solution is not finite, with the number of its problem.
+    """
     try:
         a, u = pde.pair(seed, numbers, device)
     except NumericsError as error:
