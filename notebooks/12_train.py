@@ -225,7 +225,7 @@ def predict(state):
 
 
 def score(method, name):
-    for direction in evaluate.DIRECTIONS:
+    for direction in ("forward", "inverse"):
         labels = {"method": name, "scale": scale, "steps": sampler_steps}
         metrics.extend(evaluate.evaluate(method, bench, direction, "full", **labels))
 

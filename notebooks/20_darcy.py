@@ -195,7 +195,7 @@ claimed = {"full": (1.9, 4.0), "sparse": (14, 18), "noisy": (10, 40)}
 if scale == "cpu" and (model_name, n, steps, seed) == ("darcy-32", 128, 20, 0):
     for regime in regimes:
         for direction, percent in zip(
-            evaluate.DIRECTIONS, claimed[regime], strict=True
+            model.pde.directions, claimed[regime], strict=True
         ):
             if direction in directions:
                 assert abs(value[direction, regime, False] / percent - 1) < 0.05

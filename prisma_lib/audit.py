@@ -1,6 +1,6 @@
 """Audits of data files: is this the right equation, and are the fields what they claim?
 
-`check_equation` and `check_described` are quick and run on every load; `verify` reads
+`check_equation` and `check_described` are quick and run on every `read`; `verify` reads
 everything and recomputes it.
 """
 
@@ -12,29 +12,79 @@ from typing import Any
 
 import h5py
 import torch
+from torch import Tensor
 
-from prisma_lib import pdes, storage
+from prisma_lib import manifests, pdes, storage
 from prisma_lib.errors import DataError
 from prisma_lib.pdes.base import PDE, Field, Statistics
-from prisma_lib.splits import Moments, checked_statistics
+from prisma_lib.splits import Moments, checked_statistics, combined
 from prisma_lib.storage import BATCH
 
 
 @dataclass(frozen=True)
 class Report:
-    """What `verify` found of a sound file.
+    """What `verify` found of a sound file or folder.
 
     Args:
         pde: Name of the equation.
         num: Number of problems.
+        outliers: How many of them the statistics leave out.
         statistics: Recomputed from the fields.
-        residual_rms: Root mean square of the residual of four problems.
+        residual_rms: Root mean square of the residual of four problems of each file.
     """
 
     pde: str
     num: int
+    outliers: int
     statistics: Statistics
     residual_rms: float
+
+
+@dataclass(frozen=True)
+class Content:
+    """The content of one file.
+
+    Args:
+        a: Input fields, physical units, float32.
+        u: Solution fields, likewise.
+        statistics: What normalises them.
+        about: Everything that the file says about itself.
+    """
+
+    a: Field
+    u: Field
+    statistics: Statistics
+    about: dict[str, Any]
+
+
+def read(path: Path, pde: PDE | None = None, locking: bool | None = None) -> Content:
+    """Reads one file into memory, after checking it.
+
+    Args:
+        path: The file.
+        pde: Refuse the file of another equation, other coefficients or another grid.
+        locking: As for `verify`.
+
+    Raises:
+        DataError: When the file is missing, damaged, unfinished, of another layout or
+            equation, or its statistics do not describe its fields.
+        RunDirError: When another process holds the file.
+    """
+    with storage.opened(path, locking) as file:
+        about = storage.attributes(file)
+        a, u = (torch.from_numpy(file[name][:]) for name in storage.FIELDS)
+    if pde is not None:
+        check_equation(about, pde, path)
+    found = checked_statistics(about, path)
+    check_described(*_ordinary(a, u, about, path), found, path)
+    content = storage.ContentHash()
+    content.add(a, u)
+    if content.hexdigest(about) != about.get("sha256"):
+        raise DataError(
+            f"{path} was changed after it was made: its content hash does not match; "
+            "make it again"
+        )
+    return Content(a, u, found, about)
 
 
 def check_equation(about: dict[str, Any], pde: PDE, path: Path) -> None:
@@ -101,6 +151,18 @@ def check_described(a: Field, u: Field, found: Statistics, path: Path) -> None:
         )
 
 
+def _ordinary(
+    a: Field, u: Field, about: dict[str, Any], path: Path
+) -> tuple[Tensor, Tensor]:
+    """Drops the outliers that a file says it holds, as its statistics do."""
+    if not about.get("outliers"):
+        return a, u
+    kept = ~_equation_of(about, path).outliers(a, u)
+    if not kept.any():
+        raise DataError(f"{path} holds nothing but outliers; make the file again")
+    return a[kept], u[kept]
+
+
 def _mean_std(field: Field) -> tuple[float, float]:
     """Returns the moments in float64, without a float64 copy of a large field."""
     parts = field.split(BATCH)
@@ -110,11 +172,14 @@ def _mean_std(field: Field) -> tuple[float, float]:
 
 
 def verify(path: Path | str, *, locking: bool | None = None) -> Report:
-    """Recomputes what a file claims: content hash, statistics, residuals.
+    """Recomputes what a file or a folder claims: hashes, statistics, residuals.
+
+    A folder is read part by part.
 
     Args:
-        path: The file.
-        locking: As for `load`.
+        path: The file or folder.
+        locking: Whether to lock a file while reading; `False` is for network disks
+            without locks, `None` leaves it to HDF5.
 
     Returns:
         What was found, if all is well.
@@ -125,13 +190,36 @@ def verify(path: Path | str, *, locking: bool | None = None) -> Report:
         RunDirError: When another process holds the file.
     """
     path = Path(path)
+    if not path.is_dir():
+        return _verify_file(path, locking)
+    manifest, reports = manifests.read(path), []
+    for _, part in manifest.checked(locking):
+        with manifests.blamed(part):
+            reports.append(_verify_file(part, locking))
+    stated = checked_statistics(manifest.about, path)
+    found = combined([(r.num - r.outliers, r.statistics) for r in reports])
+    pairs = zip((*found.mean, *found.std), (*stated.mean, *stated.std), strict=True)
+    if not all(math.isclose(x, y, rel_tol=1e-6, abs_tol=1e-9) for x, y in pairs):
+        raise DataError(
+            f"{path}: its parts have {found}, but {manifests.NAME} says {stated}; "
+            "make the folder again"
+        )
+    squares = [report.residual_rms**2 for report in reports]
+    rms = math.sqrt(math.fsum(squares) / len(squares))
+    num, outliers = sum(r.num for r in reports), sum(r.outliers for r in reports)
+    return Report(reports[0].pde, num, outliers, found, rms)
+
+
+def _verify_file(path: Path, locking: bool | None) -> Report:
     with storage.opened(path, locking) as file:
         about = storage.attributes(file)
         stored = checked_statistics(about, path)
         pde = _equation_of(about, path)
         moments, content, zeros = _reread(file, pde)
-        rms = _residual_rms(file, pde)
-    faults = []
+        rms = _residual_rms(file, pde, moments.outliers)
+    faults, outliers = [], len(moments.outliers)
+    if outliers != about.get("outliers"):
+        faults.append(f"{outliers} outliers, stated {about.get('outliers')}")
     if zeros:
         faults.append(f"a or u is zero everywhere in {len(zeros)}: {zeros[:20]}")
     if content.hexdigest(about) != about.get("sha256"):
@@ -140,7 +228,7 @@ def verify(path: Path | str, *, locking: bool | None = None) -> Report:
         faults.append(f"residual {rms:.3g}, stated {stored.residual_rms:.3g}")
     if faults:
         raise DataError(f"{path}: {'; '.join(faults)}; make the file again")
-    return Report(pde.name, about["num"], moments.statistics(), rms)
+    return Report(pde.name, about["num"], outliers, moments.statistics(), rms)
 
 
 def _equation_of(about: dict[str, Any], path: Path) -> PDE:
@@ -165,9 +253,10 @@ def _reread(
     return moments, content, zeros
 
 
-def _residual_rms(file: h5py.File, pde: PDE) -> float:
-    num = file["a"].shape[0]
-    spread_out = sorted({i * (num - 1) // 3 for i in range(4)})
+def _residual_rms(file: h5py.File, pde: PDE, outliers: Sequence[int]) -> float:
+    every = range(file["a"].shape[0])
+    ordinary = sorted({*every}.difference(outliers)) or every
+    spread_out = sorted({ordinary[i * (len(ordinary) - 1) // 3] for i in range(4)})
     r = pde.residual(*_rows(file, spread_out))
     return r.double().square().mean().sqrt().item()
 

@@ -1,5 +1,6 @@
 """Checks of what a user hands in, before anything expensive starts."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,10 @@ from prisma_lib.errors import ConfigError, DataError, ShapeError
 from prisma_lib.pdes.base import PDE, Field
 
 Array = Tensor | NDArray[Any]
+
+# In standard deviations of the training data. Gaussian fields reach 7, and noise of
+# twice their standard deviation 13; a pressure taken for a permeability varies by 1e-3.
+FAR_OUT, NARROW, MANY = 30.0, 0.05, 32
 
 
 def check_seed(seed: object, name: str = "seed") -> int:
@@ -124,6 +129,44 @@ def measured(
         advice = "set the mask to 0 there"
         _refuse(name, "NaN where its mask is 1", missing & seen.bool(), advice)
     return torch.where(seen.bool(), field, 0.0), seen
+
+
+def warn_of_range(name: str, z: Field, mask: Field) -> None:
+    """Warns of observed values that do not look like those of the training data.
+
+    Swapped fields, other units and wild values are seen; a field that lies where others
+    lie, though it is not theirs, is not.
+
+    Args:
+        name: What to call the field in the message.
+        z: Observed values, less the mean and over the standard deviation of training.
+        mask: 1 where observed.
+
+    Warns:
+        UserWarning: When a value is far out, or many values differ by next to nothing.
+    """
+    seen = z[mask > 0]
+    if not len(seen):
+        return
+    largest = seen.abs().max().item()
+    advice = "are a and u in physical units, and not swapped?"
+    if largest > FAR_OUT:
+        warnings.warn(
+            f"observed values of {name} lie up to {largest:.3g} standard deviations "
+            f"from the mean of the training data, where the model is a guess: {advice}",
+            stacklevel=4,
+        )
+    # Equal values are fine: a material, or the outside of a shape.
+    if len(seen) < MANY or seen.max() == seen.min():
+        return
+    spread = seen.std().item()
+    if spread < NARROW:
+        warnings.warn(
+            f"observed values of {name} spread over {spread:.3g} standard deviations "
+            f"of the training data only, about {seen.mean().item():.3g} from its mean: "
+            f"{advice}",
+            stacklevel=4,
+        )
 
 
 def _checked_mask(name: str, mask: Array, field: Field) -> Field:

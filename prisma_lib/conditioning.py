@@ -9,13 +9,16 @@ $$\xi + R^T K^{-1} (y - R \xi - \varepsilon)$$
 is a draw of it for fresh $\xi$ and $\varepsilon$ (Matheron's rule). A map B is a
 function from white noise `(b, x, y)` to values `(b, c, x, y)`; its rows are found by
 differentiating it, so that it need not be a matrix.
+
+A field that is observed as a whole takes matrices of n x n numbers for its n nodes, at
+128 per axis 2 GiB each. Four of them have to fit in memory, for variances six.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from prisma_lib.errors import NumericsError
@@ -66,12 +69,18 @@ class Conditioned:
         Args:
             joint: Covariance of each observed value with all values.
         """
-        scaled = torch.linalg.solve_triangular(self.factor, joint, upper=False)
-        return scaled.square().sum(0)
+        # In blocks: the solution is as large as `joint`.
+        parts = joint.split(max(1, _BLOCK // max(1, len(joint))), dim=1)
+        scaled = (
+            torch.linalg.solve_triangular(self.factor, part, upper=False)
+            for part in parts
+        )
+        return torch.cat([part.square().sum(0) for part in scaled])
 
 
 def condition(
     rows: Float[Tensor, "m n"],
+    covariance: Float[Tensor, "m m"],
     seen: Int[Tensor, " m"],
     sd: tuple[float, ...],
 ) -> Conditioned:
@@ -79,14 +88,14 @@ def condition(
 
     Args:
         rows: Rows of B at these values.
+        covariance: Their covariance; its diagonal is overwritten.
         seen: Their numbers, channel by channel, `n` to a channel.
         sd: Standard deviation of the noise on each channel.
 
     Raises:
         NumericsError: When the covariance is not positive definite in float64.
     """
-    covariance = rows @ rows.T
-    diagonal = covariance.diagonal()
+    diagonal = covariance.diagonal().clone()
     scale, noise = torch.ones_like(diagonal), torch.zeros_like(diagonal)
     for channel, level in enumerate(sd):
         mine = seen // rows.shape[1] == channel
@@ -97,7 +106,8 @@ def condition(
     jitter = _JITTER
     while jitter <= _MOST_JITTER:
         variance = noise + jitter * scale
-        factor, failed = torch.linalg.cholesky_ex(covariance + variance.diag())
+        covariance.diagonal().copy_(diagonal + variance)
+        factor, failed = torch.linalg.cholesky_ex(covariance)
         if not failed:
             return Conditioned(seen, rows, factor, variance.sqrt())
         jitter *= 10
@@ -117,15 +127,36 @@ def rows_of(
         seen: Numbers of the wanted values, channel by channel.
         like: White noise of the wanted shape, dtype and device.
     """
-    rows = [like.new_zeros(0, like[0].numel())]
-    for part in _blocks(seen, like):
+    rows = like.new_empty(len(seen), like[0].numel())
+    for part, out in zip(_blocks(seen, like), _blocks(rows, like), strict=True):
         with torch.enable_grad():
             white = like.new_zeros(len(part), *like.shape[1:], requires_grad=True)
             values = linear(white)
         impulses = _impulses(part, values[0].numel(), like).view_as(values)
         (row,) = torch.autograd.grad(values, white, impulses)
-        rows.append(row.flatten(1))
-    return torch.cat(rows)
+        out.copy_(row.flatten(1))
+    return rows
+
+
+def joint_of(
+    linear: LinearMap,
+    rows: Float[Tensor, "m n"],
+    chosen: Int[Tensor, " k"],
+    like: White,
+) -> Float[Tensor, "m k"]:
+    """Returns the covariance of values whose rows are known with others.
+
+    Args:
+        linear: The map.
+        rows: Its rows at the first values.
+        chosen: Numbers of the others, channel by channel.
+        like: White noise of the wanted shape, dtype and device.
+    """
+    joint = like.new_empty(len(rows), len(chosen))
+    for part, out in zip(_blocks(rows, like), _blocks(joint, like), strict=True):
+        values = linear(part.unflatten(1, like.shape[1:]))
+        out.copy_(values.flatten(1)[:, chosen])
+    return joint
 
 
 def variance_of(linear: LinearMap, like: White) -> Float[Tensor, "c x y"]:
@@ -143,8 +174,8 @@ def variance_of(linear: LinearMap, like: White) -> Float[Tensor, "c x y"]:
     return total
 
 
-def _blocks(numbers: Int[Tensor, " m"], like: White) -> Iterator[Tensor]:
-    parts = numbers.split(max(1, _BLOCK // like[0].numel()))
+def _blocks(values: Shaped[Tensor, "m ..."], like: White) -> Iterator[Tensor]:
+    parts = values.split(max(1, _BLOCK // like[0].numel()))
     return (part for part in parts if len(part))
 
 

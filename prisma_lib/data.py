@@ -1,32 +1,30 @@
-"""Problems to train and test on: fresh from the equation, or in a file.
+"""Problems to train and test on: fresh from the equation, or in files.
 
 `problems` draws and solves numbered problems of a split, `stream` yields fresh training
-batches without end, `make` writes a file that `load` reads back.
+batches without end, `make` writes a file, or a folder of many, that `load` reads back.
+Public data sets become such files by `prisma_lib.importers`.
 
     python -m prisma_lib.data make darcy --size 32 --num 1000 --split train
     python -m prisma_lib.data verify outputs/data/darcy-32-train.h5
+    python -m prisma_lib.data import diffusionpde poisson_1.mat --pde poisson --size 128
 """
 
 import argparse
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
-import prisma_lib
-from prisma_lib import pdes, progress, storage
-from prisma_lib.audit import Report, check_described, check_equation, verify
-from prisma_lib.checks import check_seed
+from prisma_lib import manifests, pdes
+from prisma_lib.audit import Report, check_equation, read, verify
 from prisma_lib.errors import ConfigError, DataError, exit_status
+from prisma_lib.importers import KINDS, ORDERS, PUBLIC, import_files
+from prisma_lib.making import SHARD, make
 from prisma_lib.pdes.base import PDE, Field, Statistics
 from prisma_lib.splits import (
     SPLITS,
-    Moments,
-    batches,
     checked_statistics,
     problems,
     sample_numbers,
@@ -54,7 +52,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Problems:
-    """The content of a data file.
+    """The content of a data file or folder.
 
     Args:
         a: Input fields, physical units, float32.
@@ -70,88 +68,28 @@ class Problems:
 
     @property
     def numbers(self) -> range:
-        """Numbers of the problems in the random stream of the seed."""
+        """Numbers in the random stream of the seed; of an imported file, the rows."""
         about = self.attributes
+        if "importer" in about:
+            return range(about["num"])
         return sample_numbers(about["split"], about["num"], about["start"])
 
-
-def make(
-    path: Path | str,
-    pde: PDE,
-    num: int,
-    *,
-    split: str = "train",
-    seed: int = 0,
-    start: int = 0,
-    overwrite: bool = False,
-    shown: bool | None = None,
-) -> Path:
-    """Writes problems of a split into a file.
-
-    Args:
-        path: File to write; its folder is made if missing.
-        pde: The equation.
-        num: Number of problems, at least 1.
-        split: One of `SPLITS`.
-        seed: Names the random stream.
-        start: First problem, counted within the split.
-        overwrite: Replace an existing file, once the new one is complete.
-        shown: Force a progress bar on or off; `None`: where someone is looking.
-
-    Returns:
-        The path.
-
-    Raises:
-        ConfigError: When a number or the split is impossible.
-        NumericsError: When a solution is not finite.
-        RunDirError: When the file exists or cannot be written.
-    """
-    path = Path(path)
-    numbers = sample_numbers(split, num, start)
-    check_seed(seed)
-    shape = pde.grid.shape
-    storage.prepare(path, 4 * num * sum(pde.channels) * shape[0] * shape[1], overwrite)
-    origin = {"split": split, "seed": seed, "start": start, "num": num}
-    with (
-        progress.bar(num, "problem", shown=shown) as bar,
-        storage.created(path, num, shape, pde.channels) as writer,
-    ):
-        moments, content = Moments(pde), storage.ContentHash()
-        for a, u in batches(pde, seed, numbers):
-            writer.append(a, u)
-            moments.add(a, u)
-            content.add(a, u)
-            bar.update(len(a))
-        about = _about(pde) | origin | asdict(moments.statistics())
-        writer.describe(about | {"sha256": content.hexdigest(about)})
-    return path
-
-
-def _about(pde: PDE) -> dict[str, Any]:
-    grid = pde.grid
-    return {
-        "format": storage.FORMAT,
-        "library": prisma_lib.__version__,
-        "pde": pde.name,
-        "equation": pde.equation,
-        "size": pde.size,
-        "shape": grid.shape,
-        "channels": pde.channels,
-        "lengths": grid.lengths,
-        "axes": grid.axes,
-        "periodic": grid.periodic,
-        **{f"option.{name}": value for name, value in pde.options.items()},
-        **{f"coefficient.{name}": value for name, value in pde.coefficients.items()},
-    }
+    @property
+    def sources(self) -> dict[str, tuple[str, range]]:
+        """Name and rows of every source of an imported file, by its SHA-256."""
+        columns = ("sha256", "name", "first", "stop")
+        found = (self.attributes.get(f"source.{c}", ()) for c in columns)
+        rows = zip(*found, strict=True)
+        return {sha: (name, range(first, stop)) for sha, name, first, stop in rows}
 
 
 def load(
     path: Path | str, pde: PDE | None = None, *, locking: bool | None = None
 ) -> Problems:
-    """Reads a file into memory, after checking it.
+    """Reads a file, or all parts of a folder, into memory, after checking them.
 
     Args:
-        path: The file.
+        path: The file or folder.
         pde: Refuse the file of another equation, other coefficients or another grid.
         locking: Whether to lock the file while reading; `False` is for network disks
             without locks, `None` leaves it to HDF5.
@@ -165,20 +103,30 @@ def load(
         RunDirError: When another process holds the file.
     """
     path = Path(path)
-    with storage.opened(path, locking) as file:
-        about = storage.attributes(file)
-        a, u = (torch.from_numpy(file[name][:]) for name in storage.FIELDS)
+    if path.is_dir():
+        return _load_folder(path, pde, locking)
+    content = read(path, pde, locking)
+    return Problems(content.a, content.u, content.statistics, content.about)
+
+
+def _load_folder(path: Path, pde: PDE | None, locking: bool | None) -> Problems:
+    manifest = manifests.read(path)
+    about = manifest.about
     if pde is not None:
         check_equation(about, pde, path)
     found = checked_statistics(about, path)
-    check_described(a, u, found, path)
-    content = storage.ContentHash()
-    content.add(a, u)
-    if content.hexdigest(about) != about.get("sha256"):
-        raise DataError(
-            f"{path} was changed after it was made: its content hash does not match; "
-            "make it again"
-        )
+    fields: list[Field] = []
+    lower = 0
+    for part, file in manifest.checked(locking):
+        with manifests.blamed(file):
+            content = read(file, pde, locking)
+        parts = (content.a, content.u)
+        # Filled one by one: a list of parts would need the memory twice.
+        fields = fields or [x.new_empty(about["num"], *x.shape[1:]) for x in parts]
+        for whole, x in zip(fields, parts, strict=True):
+            whole[lower : lower + part.num] = x
+        lower += part.num
+    a, u = fields
     return Problems(a, u, found, about)
 
 
@@ -192,42 +140,80 @@ def check_disjoint(train: Problems, test: Problems) -> None:
     Raises:
         DataError: When both hold the same problem.
     """
+    if train.sources or test.sources:
+        _check_sources(train.sources, test.sources)
+        return
     same = all(
         train.attributes[name] == test.attributes[name] for name in ("pde", "seed")
     )
-    first = max(train.numbers.start, test.numbers.start)
-    last = min(train.numbers.stop, test.numbers.stop)
-    if same and first < last:
+    both = _common(train.numbers, test.numbers)
+    if same and both:
         raise DataError(
             f"train and test overlap: seed {train.attributes['seed']}, problems "
             f"{train.numbers} and {test.numbers}; make the test data with split='test'"
         )
 
 
+def _check_sources(
+    train: dict[str, tuple[str, range]], test: dict[str, tuple[str, range]]
+) -> None:
+    for sha in train.keys() & test.keys():
+        (name, first), (_, second) = train[sha], test[sha]
+        if _common(first, second):
+            raise DataError(
+                f"train and test overlap: problems {first} and {second} of {name}; "
+                "import other files, or the other split of this one"
+            )
+
+
+def _common(first: range, second: range) -> range:
+    return range(max(first.start, second.start), min(first.stop, second.stop))
+
+
 def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m prisma_lib.data")
     commands = parser.add_subparsers(dest="command", required=True)
-    making = commands.add_parser("make", help="write problems into a file")
-    making.add_argument("pde", help=f"one of {', '.join(pdes.names())}")
-    making.add_argument("--size", type=int, default=32, help="points per axis")
-    making.add_argument("--num", type=int, default=1000, help="number of problems")
-    making.add_argument("--split", default="train", help=f"one of {', '.join(SPLITS)}")
-    making.add_argument("--seed", type=int, default=0, help="random stream")
-    making.add_argument("--start", type=int, default=0, help="first problem")
-    making.add_argument(
-        "--out", type=Path, help="file (outputs/data/PDE-SIZE-SPLIT.h5)"
-    )
-    making.add_argument("--overwrite", action="store_true", help="replace the file")
-    making.add_argument(
-        "--set",
-        metavar="NAME=VALUE",
-        action="append",
-        default=[],
-        help="an option of the equation; may be repeated",
-    )
+    making = commands.add_parser("make", help="write problems into a file or folder")
+    _add_making(making)
+    importing = commands.add_parser("import", help="convert public data")
+    _add_importing(importing)
+    for command, size in ((making, 32), (importing, 128)):
+        command.add_argument("--size", type=int, default=size, help="points per axis")
+        command.add_argument("--overwrite", action="store_true", help="replace --out")
+        command.add_argument(
+            "--set",
+            metavar="NAME=VALUE",
+            action="append",
+            default=[],
+            help="an option of the equation; may be repeated",
+        )
     verifying = commands.add_parser("verify", help="recompute what a file claims")
-    verifying.add_argument("path", metavar="FILE", type=Path)
+    verifying.add_argument("path", metavar="PATH", type=Path, help="file or folder")
     return parser
+
+
+def _add_making(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("pde", help=f"one of {', '.join(pdes.names())}")
+    add("--num", type=int, default=1000, help="number of problems")
+    add("--split", default="train", help=f"one of {', '.join(SPLITS)}")
+    add("--seed", type=int, default=0, help="random stream")
+    add("--start", type=int, default=0, help="first problem")
+    most = f"most problems in a file ({SHARD}); more are a folder of files"
+    add("--shard", type=int, default=SHARD, help=most)
+    add("--out", type=Path, help="file or folder (outputs/data/PDE-SIZE-SPLIT.h5)")
+    add("--resume", action="store_true", help="keep what is complete, make the rest")
+
+
+def _add_importing(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("kind", help=f"one of {', '.join(KINDS)}")
+    add("files", metavar="FILE", type=Path, nargs="+")
+    add("--pde", required=True, help="the equation they hold")
+    add("--order", help=f"of the channels of merged files: {' or '.join(ORDERS)}")
+    add("--physical", action="store_true", help="merged files are in physical units")
+    add("--split", help="of a file of trajectories: train or test")
+    add("--out", type=Path, help="file (outputs/data/FILE.h5)")
 
 
 def _option(text: str) -> tuple[str, Any]:
@@ -248,23 +234,44 @@ def _run(given: argparse.Namespace) -> int:
             f"{report.residual_rms:.3g}"
         )
         return 0
+    path = _make(given) if given.command == "make" else _import(given)
+    print(f"{path}: written; check it with `python -m prisma_lib.data verify {path}`")
+    return 0
+
+
+def _make(given: argparse.Namespace) -> Path:
     pde = pdes.load(given.pde, size=given.size, **dict(map(_option, given.set)))
     name = f"{given.pde}-{given.size}-{given.split}.h5"
-    path = make(
+    return make(
         given.out or Path("outputs", "data", name),
         pde,
         given.num,
         split=given.split,
         seed=given.seed,
         start=given.start,
+        shard=given.shard,
+        overwrite=given.overwrite,
+        resume=given.resume,
+    )
+
+
+def _import(given: argparse.Namespace) -> Path:
+    options = PUBLIC.get(given.pde, {}) | dict(map(_option, given.set))
+    pde = pdes.load(given.pde, size=given.size, **options)
+    return import_files(
+        given.kind,
+        given.files,
+        given.out or Path("outputs", "data", f"{given.files[0].stem}.h5"),
+        pde,
+        order=given.order,
+        physical=given.physical,
+        split=given.split,
         overwrite=given.overwrite,
     )
-    print(f"{path}: {given.num} problems of {given.pde}")
-    return 0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs `make` or `verify` from a command line.
+    """Runs `make`, `import` or `verify` from a command line.
 
     Args:
         arguments: The words after the command; `None`: those of this process.
@@ -273,7 +280,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         Exit status: 0 all good, 2 bad input, 4 environment, 130 interrupted.
     """
     given = _arguments().parse_args(arguments)
-    return exit_status(lambda: _run(given), "interrupted: nothing was written")
+    return exit_status(
+        lambda: _run(given),
+        "interrupted: no unfinished file is left; finished parts of a folder are kept, "
+        "go on with --resume",
+    )
 
 
 if __name__ == "__main__":

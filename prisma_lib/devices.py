@@ -16,10 +16,16 @@ def resolve(name: str) -> torch.device:
             optionally with a number such as "cuda:1".
 
     Raises:
-        ConfigError: When the name is unknown, or CUDA is asked for and not available
-            (exit code 4).
+        ConfigError: When the name is unknown; when CUDA is asked for and not available,
+            or an Apple GPU is asked for (exit code 4).
     """
-    kind = name.split(":")[0]
+    kind = str(name).split(":")[0]
+    if kind == "mps":
+        raise ConfigError(
+            f"device={name!r}: Apple GPUs are refused, for nobody has tested that "
+            "Fourier transforms return there what they should; use device: cpu",
+            exit_code=4,
+        )
     if kind not in ("auto", "cpu", "cuda"):
         raise ConfigError(f"device={name!r}: use auto, cpu or cuda")
     available = torch.cuda.is_available()

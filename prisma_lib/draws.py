@@ -85,7 +85,9 @@ def draw(
         coin, rate, config.p_min, config.p_max, mixture=config.mask_mixture
     )
     normal, uniform = _sources(device)
-    points = uniform(config.seed, numbers, (1, *pde.grid.shape), "training mask")
+    n1, n2 = pde.grid.shape
+    drawn = (1, n1, n2) if pde.sensors == "points" else (1, 1, n2)  # or whole columns
+    points = uniform(config.seed, numbers, drawn, "training mask").expand(-1, 1, n1, n2)
     # A sensor measures all channels of its field.
     pairs = zip(task_masks(tasks, rates, points), pde.channels, strict=True)
     mask = torch.cat([field.expand(-1, c, -1, -1) for field, c in pairs], 1)

@@ -19,6 +19,8 @@ from torch import Tensor
 from prisma_lib.errors import ConfigError
 
 SIGMA_DATA = 0.5
+# What the network is told of lower levels, where the denoiser keeps its input anyway.
+LOWEST = 1e-8
 
 Levels = Float[Tensor, " b"]
 
@@ -37,13 +39,16 @@ class Preconditioning:
 
 
 def precondition(sigma: Levels) -> Preconditioning:
-    """Computes the preconditioning factors at noise levels `sigma` > 0."""
+    """Computes the preconditioning factors at noise levels `sigma` >= 0.
+
+    At level 0 the denoiser returns its input: skip is 1 and out is 0.
+    """
     total = sigma.square() + SIGMA_DATA**2
     return Preconditioning(
         skip=SIGMA_DATA**2 / total,
         out=sigma * SIGMA_DATA * total.rsqrt(),
         input=total.rsqrt(),
-        noise=sigma.log() / 4,
+        noise=sigma.clamp(min=LOWEST).log() / 4,
     )
 
 
@@ -83,16 +88,22 @@ class Schedule:
             )
         if self.steps < 1:
             raise ConfigError(f"steps={self.steps}: give 1 (a single jump) or more")
-        if not 0 < self.sigma_min < self.sigma_max < math.inf:
+        levels = (self.sigma_min, self.sigma_max)
+        if not (_numbers(*levels) and 0 < self.sigma_min < self.sigma_max < math.inf):
             raise ConfigError(
-                f"sigma_min={self.sigma_min}, sigma_max={self.sigma_max}: noise must "
-                "fall, with 0 < sigma_min < sigma_max; the defaults are 0.002 and 80"
+                f"sigma_min={self.sigma_min!r}, sigma_max={self.sigma_max!r}: noise "
+                "must fall, with 0 < sigma_min < sigma_max; the defaults are 0.002 and "
+                "80"
             )
-        if not 0 < self.rho < math.inf:
-            raise ConfigError(f"rho={self.rho} must be positive; the default is 7")
+        if not (_numbers(self.rho) and 0 < self.rho < math.inf):
+            raise ConfigError(f"rho={self.rho!r} must be positive; the default is 7")
 
     def sigmas(self) -> Float[Tensor, " levels"]:
         """Returns the `steps + 1` levels in float64, the last one zero."""
         ends = self.sigma_max ** (1 / self.rho), self.sigma_min ** (1 / self.rho)
         ramp = torch.linspace(*ends, self.steps, dtype=torch.float64)
         return torch.cat([ramp.pow(self.rho), ramp.new_zeros(1)])
+
+
+def _numbers(*values: object) -> bool:
+    return all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)

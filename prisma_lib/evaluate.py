@@ -2,104 +2,45 @@
 
     python -m prisma_lib.evaluate darcy-32 --n 128 --steps 20
 
-Test problems, masks and sensor noise depend on the seed and the problem's number alone,
-so that every method answers the same questions.
+What is asked is in `cells.py` and can be imported from here too.
 """
 
 import argparse
 import resource
 import sys
 import time
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from prisma_lib import checkpoints, data, devices, metrics, provenance, results
-from prisma_lib.anchors import MeanField, NumericalSolver
+from prisma_lib import anchors, checkpoints, devices, metrics, provenance, results
+from prisma_lib.cells import (
+    REGIMES,
+    Benchmark,
+    benchmark,
+    cells,
+    observation_of,
+    setting,
+)
 from prisma_lib.edm import Schedule
-from prisma_lib.errors import exit_status, unknown_name
+from prisma_lib.errors import exit_status
 from prisma_lib.model import Prisma
-from prisma_lib.observe import Observation, add_noise, observe
-from prisma_lib.pdes.base import PDE, Direction, Field, Statistics
-from prisma_lib.posterior import ExactPosterior, is_gaussian
+from prisma_lib.pdes.base import Direction, Field
 from prisma_lib.solve import PrismaSolver, Solver
 
-REGIMES = ("full", "sparse", "noisy")
-DIRECTIONS: tuple[Direction, ...] = ("forward", "inverse")
-NOISE_SD = 2.0  # in units of the field's standard deviation
-
-
-@dataclass(frozen=True)
-class Benchmark:
-    """Clean test problems of one PDE, with the statistics that scale sensor noise.
-
-    Args:
-        pde: The equation.
-        a: Input fields.
-        u: Solution fields.
-        statistics: Statistics of the training data.
-        seed: Seed of problems, masks and noise.
-    """
-
-    pde: PDE
-    a: Field
-    u: Field
-    statistics: Statistics
-    seed: int
-
-    @property
-    def n(self) -> int:
-        """Number of problems."""
-        return len(self.a)
-
-
-def benchmark(pde: PDE, n: int = 128, seed: int = 0) -> Benchmark:
-    """Draws and solves the first `n` test problems.
-
-    Args:
-        pde: The equation.
-        n: Number of problems.
-        seed: Seed of the data; training uses other sample numbers of the same seed.
-    """
-    a, u = data.problems(pde, n, split="test", seed=seed)
-    return Benchmark(pde, a, u, data.statistics(pde, seed=seed), seed)
-
-
-def observation_of(
-    problems: Benchmark,
-    direction: Direction,
-    regime: str,
-    *,
-    rate: float = 0.03,
-    noise: float = NOISE_SD,
-) -> Observation:
-    """Hides what a cell of a table hides.
-
-    Args:
-        problems: Test problems.
-        direction: "forward" observes `a`, "inverse" observes `u`.
-        regime: "full", "sparse" (each point with probability `rate`) or "noisy" (every
-            point, with Gaussian noise).
-        rate: Share of observed points.
-        noise: Standard deviation of the noise in units of the field's.
-
-    Raises:
-        ConfigError: When the regime is unknown.
-    """
-    if regime not in REGIMES:
-        raise unknown_name("regime", regime, REGIMES)
-    index = range(problems.n)
-    density = "sparse" if regime == "sparse" else "full"
-    task = f"{density}_{direction}"
-    key = problems.seed
-    seen = observe(task, problems.a, problems.u, rate=rate, key=key, index=index)
-    if regime != "noisy":
-        return seen
-    sd_a, sd_u = (noise * sd for sd in problems.statistics.std)
-    return add_noise(seen, sd_a, sd_u, key=key, index=index)
+__all__ = [
+    "REGIMES",
+    "Benchmark",
+    "benchmark",
+    "errors",
+    "evaluate",
+    "main",
+    "observation_of",
+    "show",
+    "table",
+]
 
 
 def errors(
@@ -129,16 +70,23 @@ def evaluate(
     Args:
         solver: The method.
         problems: Test problems.
-        direction: "forward" or "inverse".
-        regime: "full", "sparse" or "noisy".
+        direction: One of the equation's directions.
+        regime: One of `REGIMES`.
         method: Name of the method in the row.
         samples: Draws per problem; with more than one a second row judges their mean.
         **labels: Further columns, such as `scale`, `steps` or `run`.
 
     Returns:
         One row for a single draw, and one for the mean of the draws if there are more.
+
+    Raises:
+        ConfigError: When the equation has no such cell.
+        DataError: When the metric cannot judge the truth, such as misjudged points of a
+            continuous field.
     """
     seen = observation_of(problems, direction, regime)
+    # A truth that cannot be judged is refused before the solver runs for hours.
+    errors(problems, direction, problems.a, problems.u)
     generator = torch.Generator().manual_seed(problems.seed)
     began = time.perf_counter()
     a, u = solver.solve(seen, samples=samples, generator=generator)
@@ -151,7 +99,7 @@ def evaluate(
         "pde": problems.pde.name,
         "direction": direction,
         "regime": regime,
-        "setting": f"size={problems.pde.size}" + _setting(regime),
+        "setting": setting(problems.pde, regime),
         "metric": problems.pde.error(direction),
         "n": problems.n,
         "seconds_per_sample": f"{seconds:.3g}",
@@ -168,14 +116,11 @@ def evaluate(
     for suffix, (guess_a, guess_u) in judged.items():
         values = errors(problems, direction, guess_a, guess_u)
         low, high = metrics.bootstrap_interval(values, key=problems.seed)
+        numbers = {"value": values.mean().item(), "low": low, "high": high}
         rows.append(
             common
-            | {
-                "setting": common["setting"] + suffix,
-                "value": f"{values.mean().item():.4g}",
-                "low": f"{low:.4g}",
-                "high": f"{high:.4g}",
-            }
+            | {"setting": common["setting"] + suffix}
+            | {name: f"{number:.4g}" for name, number in numbers.items()}
         )
     return rows
 
@@ -183,7 +128,7 @@ def evaluate(
 def table(
     model: Prisma, n: int, steps: int, seed: int = 0, **labels: Any
 ) -> list[results.Row]:
-    """Evaluates a model and the anchors in all six cells.
+    """Evaluates a model and every anchor in all cells of its equation.
 
     Args:
         model: A PRISMA model.
@@ -192,52 +137,16 @@ def table(
         seed: Seed of the test problems.
         **labels: Further columns of every row.
     """
-    problems = benchmark(model.pde, n, seed)
+    pde, problems = model.pde, benchmark(model.pde, n, seed)
     prisma = PrismaSolver(model, Schedule(steps))
-    cell = (NumericalSolver(model.pde), problems, DIRECTIONS[0], "full")
-    rows = evaluate(*cell, method="numerical solver", **labels)
-    mean = MeanField(model.pde)
-    for direction in DIRECTIONS:
-        if is_gaussian(model.pde):
-            rows += exact_rows(problems, direction, **labels)
-        rows += evaluate(
-            mean, problems, direction, "full", method="mean field", **labels
-        )
-        for regime in REGIMES:
-            rows += evaluate(
-                prisma,
-                problems,
-                direction,
-                regime,
-                method="PRISMA",
-                steps=steps,
-                **labels,
-            )
-    return rows
-
-
-def exact_rows(
-    problems: Benchmark, direction: Direction, **labels: Any
-) -> list[results.Row]:
-    """Evaluates one draw of the exact posterior in every regime of a direction.
-
-    Args:
-        problems: Test problems of a linear equation with Gaussian inputs.
-        direction: "forward" or "inverse".
-        **labels: Further columns of every row.
-    """
-    sd_a, sd_u = problems.statistics.std
     rows = []
-    for regime in REGIMES:
-        noise = NOISE_SD if regime == "noisy" else 0.0
-        solver = ExactPosterior(problems.pde, (noise * sd_a, noise * sd_u))
-        cell = (solver, problems, direction, regime)
-        rows += evaluate(*cell, method="exact posterior", **labels)
+    for direction, regime in cells(pde):
+        cell = problems, direction, regime
+        found = anchors.of(pde, direction, regime, problems.noise_sd(regime))
+        for method, solver in found.items():
+            rows += evaluate(solver, *cell, method=method, **labels)
+        rows += evaluate(prisma, *cell, method="PRISMA", steps=steps, **labels)
     return rows
-
-
-def _setting(regime: str) -> str:
-    return {"sparse": ";rate=0.03", "noisy": f";noise_sd={NOISE_SD:g}"}.get(regime, "")
 
 
 def _peak_mb(device: torch.device) -> int:

@@ -58,7 +58,7 @@ def source(config: TrainConfig, pde: PDE) -> Source:
         pairs = data.problems(pde, config.stored, "train", config.seed)
         return Source(statistics, pairs)
     found = data.load(config.data, pde)
-    if found.attributes["split"] == "test":
+    if found.attributes.get("split") == "test":
         raise DataError(
             f"{config.data} holds test problems: a model that was trained on them "
             "cannot be judged; make data with split='train'"
@@ -84,8 +84,9 @@ def check_scale(config: TrainConfig, source: Source, model: Prisma) -> None:
             fifth.
     """
     pde = model.pde
-    fields = source.stored or data.problems(pde, LOOKED_AT, "train", config.seed)
-    x = model.normalise(torch.cat(fields, 1).to(model.mean.device))
+    a, u = source.stored or data.problems(pde, LOOKED_AT, "train", config.seed)
+    x = torch.cat([a, u], 1)[~pde.outliers(a, u)]  # as in the statistics
+    x = model.normalise(x.to(model.mean.device))
     for name, field in zip("au", x.split(pde.channels, 1), strict=True):
         std = field.std().item()
         if not abs(std - SIGMA_DATA) <= TOLERANCE * SIGMA_DATA:

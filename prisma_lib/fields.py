@@ -7,6 +7,7 @@ it is drawn in, and is made on the CPU. Coloured fields are linear maps of white
 import math
 import zlib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -178,8 +179,9 @@ class GRFNoise:
     $$C(d) = \exp\big(-d / (2 s^2)\big) + \epsilon \, [d = 0]$$
 
     for points at distance $d$ on the unit square; distances wrap on periodic axes. The
-    draw is exact (circulant embedding): bounded axes of n points lie in a torus of
-    2(n - 1) points, periodic ones in their own n points. It costs two FFTs.
+    draw is exact (circulant embedding): bounded axes lie in a torus of twice their
+    length, 2(n - 1) points for n nodes and 2n for n cell centres, periodic ones in
+    their own n points. It costs two FFTs.
 
     Args:
         grid: Where the points are; each axis counts as length 1.
@@ -203,25 +205,16 @@ class GRFNoise:
                 "jitter of at least 0, such as scale=0.05, jitter=1e-4"
             )
         self.grid, self.scale, self.jitter = grid, scale, jitter
-        self.white_shape = self._torus(grid.shape)
+        self.white_shape = _torus(grid)
         self._amplitude = self._root_spectrum()
-
-    def _torus(self, shape: tuple[int, int]) -> tuple[int, int]:
-        wraps = self.grid.periodic
-        return (
-            shape[0] if wraps[0] else 2 * (shape[0] - 1),
-            shape[1] if wraps[1] else 2 * (shape[1] - 1),
-        )
 
     def _root_spectrum(self) -> Float[Tensor, "m1 half"]:
         """Returns the square roots of the eigenvalues of the covariance."""
         m1, m2 = self.white_shape
         half1, half2 = m1 // 2 + 1, m2 // 2 + 1
         steps = [
-            torch.arange(half, dtype=torch.float64) / (n if wraps else n - 1)
-            for half, n, wraps in zip(
-                (half1, half2), self.grid.shape, self.grid.periodic, strict=True
-            )
+            torch.arange(half, dtype=torch.float64) / cells
+            for half, cells in zip((half1, half2), self.grid.cells, strict=True)
         ]
         kernel = (steps[0][:, None].square() + steps[1].square()).sqrt_()
         kernel.div_(-2 * self.scale**2).exp_()
@@ -263,8 +256,16 @@ class GRFNoise:
             )
         amplitude = self._amplitude.to(white.device, white.dtype)
         torus = torch.fft.irfft2(amplitude * torch.fft.rfft2(white), s=self.white_shape)
-        n1, n2 = shape or self.grid.shape
-        return resample(torus, self._torus((n1, n2)))[..., :n1, :n2]
+        grid = self.grid if shape is None else replace(self.grid, shape=shape)
+        # The first cell centre of a finer grid is nearer to the edge.
+        s1, s2 = (
+            start * (1 - cells / own)
+            for start, cells, own in zip(
+                grid.offset, grid.cells, self.grid.cells, strict=True
+            )
+        )
+        n1, n2 = grid.shape
+        return resample(torus, _torus(grid), (s1, s2))[..., :n1, :n2]
 
     def sample(
         self, num: int, channels: int, generator: torch.Generator
@@ -286,3 +287,9 @@ class GRFNoise:
         white = (channels, *self.white_shape)
         noise = keyed_normal(key, index, white, purpose="diffusion noise")
         return self.colour(noise, shape)
+
+
+def _torus(grid: Grid) -> tuple[int, int]:
+    """Returns the points of a torus in which the grid does not meet its images."""
+    (n1, n2), (first, second) = grid.cells, grid.periodic
+    return n1 if first else 2 * n1, n2 if second else 2 * n2

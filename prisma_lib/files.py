@@ -2,7 +2,10 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
+
+from prisma_lib.errors import RunDirError
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -42,3 +45,21 @@ def sync(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def check_space(path: Path, needed: int) -> None:
+    """Refuses to write what does not fit on the disk.
+
+    Args:
+        path: What will be written; its parent folder exists.
+        needed: Size of the data in bytes; a fifth more must be free.
+
+    Raises:
+        RunDirError: When the disk has less space.
+    """
+    free = shutil.disk_usage(path.parent).free
+    if needed * 1.2 > free:
+        raise RunDirError(
+            f"no space for {path}: {needed * 1.2:.3g} bytes are needed, {free:.3g} are "
+            "free; ask for fewer or smaller problems, or choose another disk"
+        )

@@ -1,7 +1,8 @@
 """Where the points of a field are.
 
-A bounded axis has nodes `i L / (n - 1)`, both ends included; a periodic axis has nodes
-`i L / n`, without the right end. The first tensor axis is the first name in `axes`.
+A bounded axis has nodes `i L / (n - 1)`, both ends included, or cell centres
+`(i + 1/2) L / n`, none of them on the edge; a periodic axis has nodes `i L / n`,
+without the right end. The first tensor axis is the first name in `axes`.
 """
 
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ class Grid:
         lengths: Length of the domain per axis, in the PDE's unit of length (or time).
         axes: Name of each axis.
         periodic: Whether each axis is periodic.
+        centred: Whether the points of bounded axes are cell centres, not nodes.
 
     Raises:
         ShapeError: When an axis has fewer than 4 points.
@@ -31,6 +33,7 @@ class Grid:
     lengths: tuple[float, float] = (1.0, 1.0)
     axes: tuple[str, str] = ("x", "y")
     periodic: tuple[bool, bool] = (False, False)
+    centred: bool = False
 
     def __post_init__(self) -> None:
         if min(self.shape) < 4:
@@ -41,14 +44,25 @@ class Grid:
             )
 
     @property
+    def cells(self) -> tuple[int, int]:
+        """Number of spacings that make up the length, per axis."""
+        first, second = (
+            n if wraps or self.centred else n - 1
+            for n, wraps in zip(self.shape, self.periodic, strict=True)
+        )
+        return first, second
+
+    @property
     def spacing(self) -> tuple[float, float]:
         """Distance between neighbouring points, per axis."""
-        first, second = (
-            length / (n if wraps else n - 1)
-            for n, length, wraps in zip(
-                self.shape, self.lengths, self.periodic, strict=True
-            )
-        )
+        (first, second), (n1, n2) = self.lengths, self.cells
+        return first / n1, second / n2
+
+    @property
+    def offset(self) -> tuple[float, float]:
+        """Place of the first point in units of the spacing, per axis."""
+        start = 0.5 if self.centred else 0.0
+        first, second = (0.0 if wraps else start for wraps in self.periodic)
         return first, second
 
     def coordinates(
@@ -58,7 +72,7 @@ class Grid:
     ) -> Float[Tensor, "2 x y"]:
         """Returns the coordinates of all points, one channel per axis."""
         ticks = [
-            torch.arange(n, dtype=dtype, device=device) * h
-            for n, h in zip(self.shape, self.spacing, strict=True)
+            (torch.arange(n, dtype=dtype, device=device) + start) * h
+            for n, h, start in zip(self.shape, self.spacing, self.offset, strict=True)
         ]
         return torch.stack(torch.meshgrid(*ticks, indexing="ij"))

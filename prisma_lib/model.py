@@ -14,14 +14,18 @@ Reference:
 """
 
 import warnings
+from collections.abc import Callable
+from functools import cache
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from prisma_lib.checks import warn_of_range
 from prisma_lib.edm import SIGMA_DATA, Levels, precondition
 from prisma_lib.errors import ShapeError
+from prisma_lib.grids import Grid
 from prisma_lib.nn.spectral import kept_modes
 from prisma_lib.nn.sra import Strategy
 from prisma_lib.nn.uno import UNO, BackboneConfig
@@ -33,6 +37,7 @@ __all__ = ["PRESETS", "ModelConfig", "Prisma", "check_grid"]
 
 RESIDUAL_SCALARS = 2
 COORDINATES = 2
+UNITS = ("mean", "std", "residual_floor")
 
 
 class Prisma(nn.Module):
@@ -88,6 +93,16 @@ class Prisma(nn.Module):
         """Number of channels of both fields together."""
         return sum(self.pde.channels)
 
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Prisma":
+        """Casts and moves the network; the units move too, but stay float32."""
+        units = {name: getattr(self, name) for name in UNITS}
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        for name, value in units.items():
+            moved = fn(value)
+            kept = moved if moved.dtype == value.dtype else value.to(moved.device)
+            setattr(self, name, kept)
+        return self
+
     def normalise(self, x: Pair) -> Pair:
         """Maps fields from physical units to mean 0 and standard deviation 0.5."""
         return (x - self.mean) * (SIGMA_DATA / self.std)
@@ -110,12 +125,15 @@ class Prisma(nn.Module):
 
         Warns:
             UserWarning: When the grid is too coarse for some of the kept modes, which
-                are then left out.
+                are then left out, or values do not look like those of the training.
         """
         check_grid(observation.shape, self.config.factor)
         self._warn_of_lost_modes(observation.shape)
         mask = observation.mask
         x_obs = self.normalise(observation.x)
+        split = (x.split(self.pde.channels, 1) for x in (x_obs / SIGMA_DATA, mask))
+        for name, z, seen in zip("au", *split, strict=True):
+            warn_of_range(name, z, seen)
         return torch.where(mask > 0, x_obs, torch.zeros_like(x_obs)), mask
 
     def forward(self, x_sigma: Pair, sigma: Levels, x_obs: Pair, mask: Pair) -> Pair:
@@ -123,20 +141,28 @@ class Prisma(nn.Module):
 
         Args:
             x_sigma: Noisy state, normalised.
-            sigma: Noise level of each sample, positive.
+            sigma: Noise level of each sample, at least 0.
             x_obs: Observed values, normalised, 0 where the mask is 0.
             mask: 1 where observed.
 
         Returns:
             The denoiser's estimate of the clean state, normalised.
+
+        Raises:
+            ShapeError: When the grid is not square or cannot be pooled.
         """
         c = precondition(sigma)
         skip, out, scale = (v[:, None, None, None] for v in (c.skip, c.out, c.input))
-        place = self._coordinates(x_sigma)
+        grid = self._pde_on((x_sigma.shape[-2], x_sigma.shape[-1])).grid
+        place = _place(grid, x_sigma.dtype, x_sigma.device)
+        place = place.expand(len(x_sigma), -1, -1, -1)
         inputs = torch.cat([scale * x_sigma, x_obs, mask, place], 1)
         residuals, summary = self.residual_levels(x_sigma, x_obs, mask)
         if self.strategy is Strategy.CONCAT:
             inputs = torch.cat([inputs, residuals[0]], 1)
+        dtype = self.backbone.project.weight.dtype
+        residuals = [r.to(dtype) for r in residuals]
+        inputs, summary = inputs.to(dtype), summary.to(dtype)
         return skip * x_sigma + out * self.backbone(inputs, c.noise, residuals, summary)
 
     def residual(self, x_sigma: Pair, x_obs: Pair, mask: Pair) -> Field:
@@ -202,22 +228,34 @@ class Prisma(nn.Module):
 
     def _pde_on(self, shape: tuple[int, int]) -> PDE:
         if shape not in self._pdes:
+            check_grid(shape, self.config.factor)
             self._pdes[shape] = self.pde.resized(shape[0])
         return self._pdes[shape]
 
-    def _coordinates(self, x: Pair) -> Field:
-        grid = self._pde_on((x.shape[-2], x.shape[-1])).grid
-        place = grid.coordinates(x.dtype, x.device)
-        lengths = torch.tensor(grid.lengths, dtype=x.dtype, device=x.device)
-        return (place / lengths[:, None, None] - 0.5).expand(len(x), -1, -1, -1)
+
+@cache  # every call needs it, and its numbers would have to travel to the device
+@torch.inference_mode(False)
+def _place(
+    grid: Grid, dtype: torch.dtype, device: torch.device
+) -> Float[Tensor, "2 x y"]:
+    """Returns the coordinates of all points as shares of the domain, less one half."""
+    lengths = torch.tensor(grid.lengths, dtype=dtype, device=device)
+    return grid.coordinates(dtype, device) / lengths[:, None, None] - 0.5
 
 
 def check_grid(shape: tuple[int, int], factor: int) -> None:
-    """Refuses grids that the pooling levels cannot divide.
+    """Refuses grids that are not square or that the pooling levels cannot divide.
+
+    Equations have one `size`: their solvers, noise and stored data are square.
 
     Raises:
         ShapeError: Naming the nearest valid sizes.
     """
+    if shape[0] != shape[1]:
+        raise ShapeError(
+            f"a grid of {shape[0]} x {shape[1]} points is not square: an equation has "
+            f"one size for both axes; resample the fields to {max(shape)} points each"
+        )
     for n in shape:
         if n % factor or n < 2 * factor:
             below = max(n // factor, 2) * factor

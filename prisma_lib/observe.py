@@ -129,8 +129,10 @@ def observation(
             other field or the field of the mask, when a mask has no field, or when the
             batch is empty.
         DataError: When a value is infinite, complex, or NaN where its mask is 1, when a
-            mask holds anything but 0 and 1, or when nothing was observed.
+            mask holds anything but 0 and 1, when the fields are on different devices,
+            or when nothing was observed.
     """
+    _check_same_device(a, u)
     given = {
         "a": measured(pde, "a", a, mask_a),
         "u": measured(pde, "u", u, mask_u),
@@ -141,7 +143,8 @@ def observation(
     if not allow_nothing and not any(mask.any() for _, mask in known):
         raise DataError(
             "nothing observed: a and u are missing at every point; give at least one "
-            "value, or ask for unconditional samples with allow_nothing=True"
+            "value; for unconditional samples call solve with neither a nor u, or "
+            "observation with allow_nothing=True"
         )
     like = known[0][0] if known else torch.zeros(1, 1, *pde.grid.shape)
     blanks = (like.new_zeros(len(like), c, *like.shape[2:]) for c in pde.channels)
@@ -158,7 +161,10 @@ def _check_same_batch(a: Tensor, u: Tensor) -> None:
             f"a has shape {tuple(a.shape)} but u has {tuple(u.shape)}: both must hold "
             "the same number of problems on one grid, or observe one field only"
         )
-    if a.device != u.device:
+
+
+def _check_same_device(a: Array | None, u: Array | None) -> None:
+    if isinstance(a, Tensor) and isinstance(u, Tensor) and a.device != u.device:
         raise DataError(
             f"a is on {a.device} but u is on {u.device}: move one with .to(...)"
         )
@@ -170,6 +176,7 @@ def observe(
     u: Field,
     *,
     rate: float = 0.03,
+    columns: int | None = None,
     key: int = 0,
     index: Sequence[int],
 ) -> Observation:
@@ -177,10 +184,12 @@ def observe(
 
     Args:
         task: One of `TASKS`. "full" tasks observe all of one field, "sparse" ones each
-            of its points with probability `rate`, independently.
+            of its points with probability `rate`, independently, or whole `columns`.
         a: Input field.
         u: Solution field.
         rate: Probability that a point is observed, in (0, 1]; full tasks ignore it.
+        columns: Number of columns, positions on the last axis, that a sparse task
+            observes instead of points: exactly so many, drawn without replacement.
         key: Names the random stream of masks.
         index: Number of each problem in that stream.
 
@@ -189,7 +198,8 @@ def observe(
         field. A sparse mask may be empty by chance.
 
     Raises:
-        ConfigError: When the task is unknown or the rate impossible.
+        ConfigError: When the task is unknown, or the rate or the number of columns is
+            impossible.
         ShapeError: When the fields differ in grid or number, or `index` in number.
     """
     if not 0 < rate <= 1:
@@ -197,10 +207,15 @@ def observe(
             f"rate={rate}: the share of observed points must be in (0, 1]; for none "
             "use the task 'uncond'"
         )
+    _check_same_device(a, u)
     _check_same_batch(a, u)
     _check_index(index, a)
     tasks = task_numbers([task] * len(index))
-    uniform = keyed_uniform(key, index, (1, *a.shape[2:]), purpose="mask")
+    if columns is None:
+        uniform = keyed_uniform(key, index, (1, *a.shape[2:]), purpose="mask")
+    else:
+        uniform = _column_places(key, index, columns, a.shape[-1])
+        rate = columns / a.shape[-1]
     shares = levels(tasks, torch.full((len(index),), rate))
     mask_a, mask_u = (
         (uniform < share).to(a.device, torch.float32).expand_as(field).contiguous()
@@ -211,6 +226,21 @@ def observe(
         for mask, field in ((mask_a, a), (mask_u, u))
     )
     return Observation(a_obs, u_obs, mask_a, mask_u)
+
+
+def _column_places(
+    key: int, index: Sequence[int], columns: int, num: int
+) -> Float[Tensor, "b 1 1 y"]:
+    """Shuffles columns; the share below `k / num` is that of exactly k of them."""
+    whole = isinstance(columns, int) and not isinstance(columns, bool)
+    if not (whole and 1 <= columns <= num):
+        raise ConfigError(
+            f"columns={columns!r}: the fields have {num} columns; give a whole number "
+            f"from 1 to {num}, such as {min(5, num)}"
+        )
+    draws = keyed_uniform(key, index, (1, 1, num), purpose="columns")
+    ranks = draws.argsort(dim=-1, stable=True).argsort(-1)
+    return (ranks + 0.5) / num
 
 
 def add_noise(

@@ -25,6 +25,7 @@ from prisma_lib.conditioning import (
     Values,
     White,
     condition,
+    joint_of,
     rows_of,
     variance_of,
 )
@@ -152,8 +153,9 @@ class GaussianPosterior:
         prior = variance_of(self._both, self._values[:, 0]).flatten()
         variance = prior.expand(len(self._values), -1).clone()
         for problems, known in self._groups():
-            white = known.rows.unflatten(1, self.observation.shape)
-            variance[problems] -= known.explained(self._both(white).flatten(1))
+            every = torch.arange(variance.shape[1], device=variance.device)
+            joint = joint_of(self._both, known.rows, every, self._values[:, 0])
+            variance[problems] -= known.explained(joint)
         std = variance.clamp(min=0).sqrt().view_as(self._values)
         return std[:, :1], std[:, 1:]
 
@@ -230,8 +232,12 @@ class GaussianPosterior:
 
     def _conditioned(self, mask: Float[Tensor, " both"]) -> Conditioned:
         seen = mask.nonzero()[:, 0]
-        rows = rows_of(self._both, seen, self._values[:, 0])
-        return condition(rows, seen, self.noise_sd)
+        like = self._values[:, 0]
+        rows = rows_of(self._both, seen, like)
+        # A product of m rows costs m² n² steps, the map m n³ of them.
+        few = len(seen) < 4 * max(self.observation.shape)
+        covariance = rows @ rows.T if few else joint_of(self._both, rows, seen, like)
+        return condition(rows, covariance, seen, self.noise_sd)
 
 
 @dataclass

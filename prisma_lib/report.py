@@ -50,7 +50,7 @@ def benchmark_table(rows: Sequence[results.Row], paper: Sequence[results.Row]) -
     """
     cells = [
         (direction, regime)
-        for direction in ("forward", "inverse")
+        for direction in ("forward", "inverse", "reconstruct")
         for regime in ORDER
         if any((r["direction"], r["regime"]) == (direction, regime) for r in rows)
     ]

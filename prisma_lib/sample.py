@@ -1,10 +1,20 @@
-"""Samplers as generators of states.
+r"""Samplers as generators of states.
 
-A sampler yields its state after every step; who wants a progress bar, a trajectory or
-an early stop wraps the generator.
+All integrate the probability-flow equation $dx / d\sigma = (x - D(x, \sigma)) / \sigma$
+from the largest noise level to zero, and take the same arguments. A sampler yields its
+state after every step; who wants a progress bar, a trajectory or an early stop wraps
+the generator. Noise levels are numbers, never read back from a device, so that a GPU
+is never waited for.
+
+| name | order | denoiser calls in N steps |
+|---|---|---|
+| `euler` | 1 | N |
+| `heun`, the paper's | 2 | 2 N - 1 |
+| `multistep` | 2 | N |
 """
 
 import itertools
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -12,6 +22,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from prisma_lib.edm import Schedule
+from prisma_lib.errors import unknown_name
 
 State_ = Float[Tensor, "b c x y"]
 Denoiser = Callable[[State_, Float[Tensor, " b"]], State_]
@@ -36,6 +47,31 @@ class State:
     calls: int
 
 
+Sampler = Callable[[Denoiser, State_, Schedule], Iterator[State]]
+
+
+def euler(denoise: Denoiser, noise: State_, schedule: Schedule) -> Iterator[State]:
+    """Integrates the probability-flow equation with Euler's first-order method.
+
+    Args:
+        denoise: Maps a state and the noise level of each sample to a clean estimate.
+        noise: Unit-variance start noise; the start state is `sigma_max` times it.
+        schedule: Noise levels to visit.
+
+    Yields:
+        The state after each step.
+
+    Reference:
+        Song et al. (2021), DDIM, in the variables of Karras et al. (2022), where it is
+        Euler's method. arXiv 2010.02502.
+    """
+    x, steps = _start(noise, schedule)
+    for step, sigma, target in steps:
+        denoised = denoise(x, x.new_full((len(x),), sigma))
+        x = denoised + target / sigma * (x - denoised)
+        yield State(step, target, x, denoised, calls=step)
+
+
 def heun(denoise: Denoiser, noise: State_, schedule: Schedule) -> Iterator[State]:
     """Integrates the probability-flow equation with Heun's second-order method.
 
@@ -54,17 +90,82 @@ def heun(denoise: Denoiser, noise: State_, schedule: Schedule) -> Iterator[State
         Karras et al. (2022), algorithm 1. arXiv 2206.00364. PRISMA's algorithm 2 omits
         the factor `sigma_max`.
     """
-    sigmas = schedule.sigmas().tolist()
-    x, calls = sigmas[0] * noise, 0
-    for step, (sigma, target) in enumerate(itertools.pairwise(sigmas), start=1):
+    x, steps = _start(noise, schedule)
+    for step, sigma, target in steps:
         denoised = denoise(x, x.new_full((len(x),), sigma))
         slope = (x - denoised) / sigma
-        euler = x + (target - sigma) * slope
-        calls += 1
+        ahead = x + (target - sigma) * slope
         if target > 0:
-            denoised = denoise(euler, x.new_full((len(x),), target))
-            slope = (slope + (euler - denoised) / target) / 2
-            euler = x + (target - sigma) * slope
-            calls += 1
-        x = euler
-        yield State(step, target, x, denoised, calls)
+            denoised = denoise(ahead, x.new_full((len(x),), target))
+            slope = (slope + (ahead - denoised) / target) / 2
+            ahead = x + (target - sigma) * slope
+        x = ahead
+        yield State(step, target, x, denoised, calls=2 * step - (target == 0))
+
+
+def multistep(denoise: Denoiser, noise: State_, schedule: Schedule) -> Iterator[State]:
+    r"""Integrates the probability-flow equation with the multistep DPM-Solver++(2M).
+
+    With $\lambda = -\ln \sigma$ the step of size h is exact for an estimate D that is
+    linear in $\lambda$; its slope comes from the call before, a step of size h' ago:
+
+    $$x \leftarrow \frac{\sigma_+}{\sigma} x + \Big(1 - \frac{\sigma_+}{\sigma}\Big)
+    \Big(D + \frac{h}{2 h'} (D - D')\Big).$$
+
+    The first step has no call before it, and the last one, to noise level zero, is
+    infinitely long: both take D as it is.
+
+    Args:
+        denoise: Maps a state and the noise level of each sample to a clean estimate.
+        noise: Unit-variance start noise; the start state is `sigma_max` times it.
+        schedule: Noise levels to visit.
+
+    Yields:
+        The state after each step.
+
+    Reference:
+        Lu et al. (2022), DPM-Solver++, algorithm 2. arXiv 2211.01095.
+    """
+    x, steps = _start(noise, schedule)
+    before, h_before = None, 0.0
+    for step, sigma, target in steps:
+        denoised = denoise(x, x.new_full((len(x),), sigma))
+        h = math.log(sigma / target) if target > 0 else math.inf
+        guess = denoised
+        if before is not None and target > 0:
+            guess = denoised + h / (2 * h_before) * (denoised - before)
+        x = guess + target / sigma * (x - guess)
+        before, h_before = denoised, h
+        yield State(step, target, x, denoised, calls=step)
+
+
+SAMPLERS: dict[str, Sampler] = {"euler": euler, "heun": heun, "multistep": multistep}
+
+
+def sampler(name: str) -> Sampler:
+    """Returns the sampler of a name.
+
+    Raises:
+        ConfigError: When there is none of that name; names the nearest one.
+    """
+    if name not in SAMPLERS:
+        raise unknown_name("sampler", name, SAMPLERS)
+    return SAMPLERS[name]
+
+
+def calls(name: str, steps: int) -> int:
+    """Returns how often a sampler calls the denoiser in a number of steps.
+
+    Raises:
+        ConfigError: When there is no sampler of that name.
+    """
+    return 2 * steps - 1 if sampler(name) is heun else steps
+
+
+def _start(
+    noise: State_, schedule: Schedule
+) -> tuple[State_, Iterator[tuple[int, float, float]]]:
+    """Returns the start state, and number, noise level and target of every step."""
+    sigmas = schedule.sigmas().tolist()
+    pairs = enumerate(itertools.pairwise(sigmas), start=1)
+    return sigmas[0] * noise, ((step, *pair) for step, pair in pairs)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from prisma_lib import evaluate, plans, provenance, results
+from prisma_lib.cells import benchmark, cells
 from prisma_lib.edm import Schedule
 from prisma_lib.errors import exit_status
 from prisma_lib.solve import PrismaSolver
@@ -32,13 +33,12 @@ def judged(state: TrainState, n: int, **labels: object) -> list[results.Row]:
         One draw's error in every cell; images and minutes of the training.
     """
     averaged = state.average
-    problems = evaluate.benchmark(averaged.pde, n)
+    problems = benchmark(averaged.pde, n)
     common: dict[str, Any] = {"method": "PRISMA", "steps": 20, **labels}
     rows = []
-    for direction in evaluate.DIRECTIONS:
-        for regime in evaluate.REGIMES:
-            cell = (PrismaSolver(averaged, Schedule(20)), problems, direction, regime)
-            rows += evaluate.evaluate(*cell, **common)
+    for direction, regime in cells(averaged.pde):
+        solver = PrismaSolver(averaged, Schedule(20))
+        rows += evaluate.evaluate(solver, problems, direction, regime, **common)
     spent = {"images": state.images, "minutes": state.seconds / 60}
     about = {k: rows[0][k] for k in ("commit", "method", "pde", "device", "seed")}
     for metric, value in spent.items():

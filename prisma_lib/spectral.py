@@ -16,7 +16,9 @@ _RESONANT = 1e-13
 
 
 def resample(
-    field: Float[Tensor, "*b x y"], shape: tuple[int, int]
+    field: Float[Tensor, "*b x y"],
+    shape: tuple[int, int],
+    shift: tuple[float, float] = (0.0, 0.0),
 ) -> Float[Tensor, "*b _ _"]:
     """Moves a periodic field onto another grid of the same torus, band-limited.
 
@@ -27,22 +29,27 @@ def resample(
     Args:
         field: Values on a periodic grid.
         shape: Points per axis of the wanted grid.
+        shift: How far the first wanted point is from the first given one, per axis, in
+            spacings of the wanted grid.
 
     Returns:
         Values on the wanted grid.
     """
-    rows = _resample_last(field.transpose(-1, -2), shape[0])
-    return _resample_last(rows.transpose(-1, -2), shape[1])
+    rows = _resample_last(field.transpose(-1, -2), shape[0], shift[0])
+    return _resample_last(rows.transpose(-1, -2), shape[1], shift[1])
 
 
-def _resample_last(field: Tensor, num: int) -> Tensor:
+def _resample_last(field: Tensor, num: int, shift: float) -> Tensor:
     given = field.shape[-1]
-    if num == given:
+    if num == given and not shift:
         return field
     kept = min(given, num)
     f_hat = torch.fft.rfft(field)[..., : kept // 2 + 1]
+    if shift:
+        k = torch.arange(kept // 2 + 1, dtype=field.dtype, device=field.device)
+        f_hat = f_hat * torch.exp(2j * torch.pi * shift / num * k)
     weight = field.new_full((kept // 2 + 1,), num / given)
-    if kept % 2 == 0:
+    if kept % 2 == 0 and num != given:
         # The finer grid has this mode twice (+ and -), the coarser one once.
         weight[-1] *= 0.5 if num > given else 2.0
     return torch.fft.irfft(f_hat * weight, n=num)

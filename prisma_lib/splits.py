@@ -4,8 +4,9 @@ Problem `i` of a split is `pde.pair(seed, [offset + i])`, with the offset of the
 in `SPLITS`, so that splits never share a problem.
 """
 
+import logging
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -16,6 +17,9 @@ from prisma_lib.checks import check_seed
 from prisma_lib.errors import ConfigError, DataError, NumericsError, unknown_name
 from prisma_lib.pdes.base import BLOCK, PDE, Field, Interior, Statistics
 from prisma_lib.storage import BATCH
+
+log = logging.getLogger(__name__)
+Device = torch.device | str | None
 
 SPLITS = {"train": 0, "validation": BLOCK, "test": 2 * BLOCK}
 
@@ -92,7 +96,7 @@ def stream(
     batch: int,
     seed: int = 0,
     step: int = 0,
-    device: torch.device | str | None = None,
+    device: Device = None,
 ) -> Iterator[tuple[Field, Field]]:
     """Yields fresh training problems without end; none comes twice.
 
@@ -120,21 +124,12 @@ def stream(
 
 
 def solved(
-    pde: PDE,
-    seed: int,
-    numbers: Sequence[int],
-    device: torch.device | str | None = None,
+    pde: PDE, seed: int, numbers: Sequence[int], device: Device = None
 ) -> tuple[Field, Field]:
-    """Draws and solves the problems with the given numbers, all at once.
-
-    Args:
-        pde: The equation.
-        seed: Names the random stream.
-        numbers: Numbers of the problems in it, at least one.
-        device: Where to solve; inputs are drawn on the CPU.
+    """Draws and solves numbered problems of a stream, all at once.
 
     Returns:
-        Inputs and solutions, float32.
+        Inputs and solutions, float32, on `device`; inputs are drawn on the CPU.
 
     Raises:
         NumericsError: When a solution is not finite, with the number of its problem.
@@ -156,10 +151,15 @@ def solved(
 
 
 class Moments:
-    """Sums up problems batch by batch into `Statistics`."""
+    """Sums up problems batch by batch into `Statistics`, without outliers.
+
+    `outliers` lists the problems that `pde.outliers` marks, counted from the first one
+    that was added; `num` counts all.
+    """
 
     def __init__(self, pde: PDE) -> None:
         self._pde = pde
+        self.num, self.outliers = 0, list[int]()
         self._points = torch.zeros(2, dtype=torch.float64)
         self._residuals = 0
         self._sum = torch.zeros(2, dtype=torch.float64)
@@ -168,6 +168,13 @@ class Moments:
 
     def add(self, a: Field, u: Field) -> None:
         """Takes in a batch; its residual is computed in the dtype of the fields."""
+        odd = self._pde.outliers(a, u)
+        self.outliers += (odd.nonzero()[:, 0] + self.num).tolist()
+        self.num += len(a)
+        if odd.all():
+            return
+        if odd.any():
+            a, u = a[~odd], u[~odd]
         x = torch.cat([a, u], dim=1).double().cpu()
         self._sum += self._per_field(x)
         self._square += self._per_field(x.square())
@@ -182,11 +189,24 @@ class Moments:
         return torch.stack([channel.sum() for channel in channels])
 
     def statistics(self) -> Statistics:
-        """Returns the statistics of everything so far.
+        """Returns the statistics of everything so far; logs how many were left out.
 
         Raises:
-            DataError: When a field is constant: it cannot be normalised.
+            DataError: When a field is constant and cannot be normalised, or when all
+                problems are outliers.
         """
+        if self.outliers:
+            log.warning(
+                "%s: %d of %d problems are outliers, left out of the statistics",
+                self._pde.name,
+                len(self.outliers),
+                self.num,
+            )
+        if len(self.outliers) == self.num:
+            raise DataError(
+                f"{self._pde.name}: all {self.num} problems are outliers: there is "
+                "nothing to normalise by; use more problems or another recipe"
+            )
         mean = self._sum / self._points
         std = (self._square / self._points - mean.square()).clamp(min=0).sqrt()
         return checked_statistics(
@@ -212,16 +232,41 @@ def statistics(
 
     Returns:
         Mean and standard deviation over points and problems, and the residual that the
-        float32 truth has.
+        float32 truth has, all without outliers, whose number is logged.
 
     Raises:
         ConfigError: When a number or the split is impossible.
-        DataError: When a field is constant.
+        DataError: When a field is constant or all problems are outliers.
     """
     moments = Moments(pde)
     for a, u in batches(pde, seed, sample_numbers(split, num)):
         moments.add(a, u)
     return moments.statistics()
+
+
+def combined(parts: Sequence[tuple[int, Statistics]]) -> Statistics:
+    """Combines statistics of groups of problems into those of all.
+
+    Args:
+        parts: Number of problems, without outliers, and statistics of every group, all
+            of one equation on one grid.
+
+    Returns:
+        What `Moments` would have found for all problems, up to rounding.
+    """
+    total = sum(num for num, _ in parts)
+
+    def average(values: Iterable[float]) -> float:
+        weighted = zip(parts, values, strict=True)
+        return math.fsum(num * value for (num, _), value in weighted) / total
+
+    mean = [average(s.mean[i] for _, s in parts) for i in range(2)]
+    std = [
+        math.sqrt(average(s.std[i] ** 2 + (s.mean[i] - mean[i]) ** 2 for _, s in parts))
+        for i in range(2)
+    ]
+    rms = math.sqrt(average(s.residual_rms**2 for _, s in parts))
+    return Statistics((mean[0], mean[1]), (std[0], std[1]), rms)
 
 
 def checked_statistics(values: Mapping[str, Any], source: object) -> Statistics:

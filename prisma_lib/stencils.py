@@ -6,8 +6,10 @@ points outside the domain, is gone. All stencils are compact, so that a checkerb
 never passes for a smooth field.
 """
 
-from jaxtyping import Float
+import torch
+from jaxtyping import Bool, Float
 from torch import Tensor
+from torch.nn import functional
 
 Spacing = tuple[float, float]
 
@@ -94,3 +96,27 @@ def gradient(
     along_x = (u[..., 2:, 1:-1] - u[..., :-2, 1:-1]) / (2 * spacing[0])
     along_y = (u[..., 1:-1, 2:] - u[..., 1:-1, :-2]) / (2 * spacing[1])
     return along_x, along_y
+
+
+def grow(
+    f: Float[Tensor, "b 1 x y"], known: Bool[Tensor, "b 1 x y"]
+) -> Float[Tensor, "b 1 x y"]:
+    """Extends known values over all nodes, one ring of neighbours after the other.
+
+    Args:
+        f: Field at all nodes.
+        known: Where it holds.
+
+    Returns:
+        `f` where it is known, elsewhere the mean of those of the four neighbours that
+        are nearer to known nodes. A field without a known node stays as it is.
+    """
+    cross = f.new_tensor([[0, 1, 0], [1, 0, 1], [0, 1, 0]])[None, None]
+    while True:
+        near = functional.conv2d(known.to(f), cross, padding=1)
+        fresh = ~known & (near > 0)
+        if not fresh.any():
+            return f
+        total = functional.conv2d(torch.where(known, f, 0), cross, padding=1)
+        f = torch.where(fresh, total / near, f)
+        known = known | fresh

@@ -7,12 +7,12 @@ the attributes, never guessed; the suffix of the name means nothing.
 """
 
 import fcntl
+import glob
 import hashlib
 import io
 import json
 import logging
 import os
-import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -23,6 +23,7 @@ import numpy as np
 import torch
 
 from prisma_lib.errors import DataError, PrismaError, RunDirError
+from prisma_lib.files import check_space, sync
 from prisma_lib.pdes.base import Field
 
 FORMAT = 2
@@ -121,13 +122,14 @@ def created(
         with _Sink(part, "x+") as sink:
             with suppress(OSError):  # Some network disks have no locks.
                 fcntl.flock(sink, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            with h5py.File(sink, "w") as file:
+            # Checksums of metadata, and room for the names of many sources.
+            with h5py.File(sink, "w", libver=("v108", "v108")) as file:
                 yield Writer(file, sink, num, shape, channels)
                 file.attrs["complete"] = 1
             sink.check()
             os.fsync(sink)
         part.replace(path)
-        _sync(path.parent)
+        sync(path.parent)
     except PrismaError:
         raise
     except (OSError, RuntimeError) as error:
@@ -137,14 +139,6 @@ def created(
         ) from error
     finally:
         part.unlink(missing_ok=True)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def prepare(path: Path, needed: int, overwrite: bool) -> None:
@@ -161,7 +155,9 @@ def prepare(path: Path, needed: int, overwrite: bool) -> None:
         RunDirError: When the name is taken, being written by another process, or the
             folder has no space left or cannot be made.
     """
-    if path.is_dir() or (path.exists() and path.stat().st_size and not overwrite):
+    if path.is_dir():
+        raise RunDirError(f"{path} is a folder: choose another name", exit_code=2)
+    if path.exists() and path.stat().st_size and not overwrite:
         raise RunDirError(
             f"{path} exists: choose another name, or overwrite it with overwrite=True "
             "(--overwrite)",
@@ -171,18 +167,17 @@ def prepare(path: Path, needed: int, overwrite: bool) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise RunDirError(f"cannot make the folder {path.parent} ({error})") from error
-    for part in path.parent.glob(f"{path.name}.partial-*"):
-        _remove_stale(part)
-    free = shutil.disk_usage(path.parent).free
-    if needed * 1.2 > free:
-        raise RunDirError(
-            f"no space for {path}: {needed * 1.2:.3g} bytes are needed, {free:.3g} are "
-            "free; ask for fewer or smaller problems, or choose another disk"
-        )
+    for part in path.parent.glob(f"{glob.escape(path.name)}.partial-*"):
+        remove_stale(part)
+    check_space(path, needed)
 
 
-def _remove_stale(part: Path) -> None:
-    """Removes a partial file unless a living process holds its lock."""
+def remove_stale(part: Path) -> None:
+    """Removes a partial file that a killed process left.
+
+    Raises:
+        RunDirError: When a living process holds its lock.
+    """
     try:
         with part.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

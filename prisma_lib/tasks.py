@@ -1,7 +1,9 @@
 """What may be observed: the five tasks, and how training draws them.
 
 A forward task observes `a`, an inverse one `u`; "full" is every point, "sparse" each
-point with the same probability, independently; "uncond" is nothing.
+point with the same probability, independently, or each column where sensors stand at
+columns; "uncond" is nothing. Reconstructing `u` from a part of it needs no task of its
+own: whoever solves the sparse inverse task draws both fields.
 """
 
 import math
@@ -126,7 +128,8 @@ def task_masks(
     Args:
         tasks: Task of each problem: positions in `TASKS` or names.
         rates: Share of observed points of each problem if its task is sparse.
-        uniform: Uniform in [0, 1), one for each point.
+        uniform: Uniform in [0, 1), one for each point; the same along the first axis
+            where sensors stand at whole columns.
 
     Returns:
         `mask_a` and `mask_u`, 0 or 1, on the device of `uniform`.

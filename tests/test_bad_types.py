@@ -32,6 +32,26 @@ def test_steps(model, a, steps):
         solve(model, a=a, steps=steps)
 
 
+@pytest.mark.parametrize("value", ["1", None, True, [1.0]])
+@pytest.mark.parametrize("name", ["sigma_min", "sigma_max", "rho"])
+def test_noise_levels(model, a, name, value):
+    with pytest.raises(ConfigError, match=f"{name}="):
+        solve(model, a=a, **{name: value})
+
+
+@pytest.mark.parametrize("name", ["sampler", "noise_grid", "precision"])
+@pytest.mark.parametrize("value", [None, 3])
+def test_names_of_settings(model, a, name, value):
+    with pytest.raises(ConfigError, match=f"unknown {name} {value}"):
+        solve(model, a=a, **{name: value})
+
+
+@pytest.mark.parametrize("max_batch", [0, -1, 2.0, "all", True, None])
+def test_max_batch(model, a, max_batch):
+    with pytest.raises(ConfigError, match="max_batch="):
+        solve(model, a=a, max_batch=max_batch)
+
+
 @pytest.mark.parametrize("seed", ["42", 1.5, True, -1, 2**64])
 def test_seed(model, a, seed):
     with pytest.raises(ConfigError, match="seed"):

@@ -173,3 +173,12 @@ def test_a_start_with_gaps_is_refused(value):
 
     with pytest.raises(DataError, match=r"\[1, 0, 3, 4\]"):
         pde.solve(a)
+
+
+def test_sensors_stand_at_places_and_the_history_may_be_wanted():
+    pde = load("burgers", size=8)
+
+    assert pde.sensors == "columns"
+    assert pde.directions == ("forward", "inverse", "reconstruct")
+    assert pde.grid.axes[1] == "x"
+    assert pde.error("reconstruct") == "relative_l2"

@@ -100,6 +100,17 @@ def test_numbers_of_other_types_become_float32(pde, field, dtype):
     assert torch.equal(seen.a, field.to(dtype).float())
 
 
+def test_an_expanded_field_is_a_field(pde, field):
+    expanded = field[:1].expand(3, 1, SIZE, SIZE)
+
+    assert equal(observation(pde, a=expanded), observation(pde, a=expanded.clone()))
+
+
+def test_fields_on_two_devices_are_refused_naming_both(pde, field):
+    with pytest.raises(DataError, match="a is on cpu but u is on meta"):
+        observation(pde, a=field, u=field.to("meta"))
+
+
 def test_one_field_is_a_batch_of_one(pde, field):
     seen = observation(pde, a=field[0, 0], u=field[1, 0])
 

@@ -277,6 +277,7 @@ def test_the_residual_of_a_scaled_pressure_is_the_missing_share_of_the_forcing()
 
 def test_every_constant_is_listed():
     assert pdes.load("darcy").coefficients == {
+        "recipe": "nodes",
         "forcing": 1.0,
         "low": 3.0,
         "high": 12.0,

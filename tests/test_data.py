@@ -211,10 +211,14 @@ def test_the_command_makes_and_verifies_a_file(tmp_path, capfd):
     [
         (["make", "darcyy"], 2),
         (["make", "poisson", "--num", "0"], 2),
+        (["make", "poisson", "--size", "1"], 2),
         (["make", "poisson", "--set", "binary"], 2),
         (["make", "poisson", "--set", "depth=3"], 2),
         (["make", "poisson", "--out", "/proc/none/x.h5"], 4),
+        (["make", "poisson", "--shard", "9", "--out", "/proc/none/x"], 4),
+        (["make", "poisson", "--shard", "9", "--out", "/proc/none"], 4),
         (["verify", "absent.h5"], 2),
+        (["import", "diffusionpde", "absent.mat", "--pde", "poisson"], 2),
     ],
 )
 def test_the_command_ends_with_the_status_of_its_error(words, status, capsys):

@@ -64,6 +64,16 @@ def test_levels_have_the_law_of_the_settings_and_cover_each_batch():
     assert slices.tolist() == list(range(8))
 
 
+def test_sensors_that_stand_at_columns_draw_whole_columns():
+    pde = pdes.load("burgers", size=16)
+    config = TrainConfig(pde="burgers", size=16)
+    found = draws.draw(config, pde, GRFNoise(pde.grid), range(128), CPU)
+
+    share = found.mask.mean((2, 3))
+    assert ((share > 0) & (share < 1)).sum() > 20
+    assert torch.equal(found.mask, found.mask[..., :1, :].expand_as(found.mask))
+
+
 def test_images_steps_and_seeds_draw_different_numbers():
     one, other = drawn(CONFIG, 0), drawn(CONFIG, 1)
     reseeded = drawn(replace(CONFIG, seed=1), 0)

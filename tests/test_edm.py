@@ -54,6 +54,14 @@ def test_schedule_is_straight_in_the_rho_th_root():
     assert roots.diff().std() < 1e-12
 
 
+def test_noise_level_zero_keeps_the_state_and_is_finite():
+    c = precondition(torch.zeros(2))
+
+    assert (c.skip == 1).all()
+    assert (c.out == 0).all()
+    assert c.noise.isfinite().all()
+
+
 @pytest.mark.parametrize("steps", [0, -1, True])
 def test_steps_that_are_no_count_are_refused(steps):
     with pytest.raises(ConfigError, match="steps="):

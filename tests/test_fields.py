@@ -193,6 +193,30 @@ def test_noise_on_a_finer_grid_is_the_same_draw(wraps):
     assert noise.colour(white, shape=finer).shape == (1, 2, *finer)
 
 
+def test_noise_on_cell_centres_has_the_declared_covariance():
+    grid = Grid((6, 9), lengths=(2.0, 1.0), centred=True)
+    noise = GRFNoise(grid, scale=0.3)
+    m1, m2 = noise.white_shape
+    unit = torch.eye(m1 * m2, dtype=torch.float64).view(-1, 1, m1, m2)
+
+    root = noise.colour(unit).flatten(1)
+
+    expected = torch.exp(-distances(grid) / 0.18) + 1e-4 * torch.eye(54)
+    torch.testing.assert_close(root.T @ root, expected, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("wraps", [(False, False), (True, False)])
+def test_noise_on_finer_cells_is_the_same_draw(wraps):
+    noise = GRFNoise(Grid((8, 8), periodic=wraps, centred=True), scale=0.3)
+    white = keyed_normal(0, [0], (2, *noise.white_shape)).double()
+
+    fine = noise.colour(white, shape=(24, 24))
+
+    # The centre of a cell is that of the middle one of its three parts.
+    rows, columns = (slice(0 if wrap else 1, None, 3) for wrap in wraps)
+    torch.testing.assert_close(fine[..., rows, columns], noise.colour(white))
+
+
 def test_numbered_noise_does_not_depend_on_its_batch():
     noise = GRFNoise(Grid((8, 8)))
 

@@ -39,3 +39,27 @@ def test_the_first_tensor_axis_is_x():
 def test_a_grid_too_small_for_a_stencil_is_refused(shape):
     with pytest.raises(ShapeError, match="at least 4"):
         Grid(shape)
+
+
+def test_cell_centres_are_half_a_spacing_from_the_edge():
+    grid = Grid((4, 5), lengths=(2.0, 1.0), centred=True)
+
+    x, y = grid.coordinates(torch.float64)
+
+    assert grid.spacing == (0.5, 0.2)
+    torch.testing.assert_close(
+        x[:, 0], torch.tensor([0.25, 0.75, 1.25, 1.75], dtype=torch.float64)
+    )
+    torch.testing.assert_close(
+        y[0], torch.tensor([0.1, 0.3, 0.5, 0.7, 0.9], dtype=torch.float64)
+    )
+
+
+def test_a_periodic_axis_has_no_cells_to_be_in_the_centre_of():
+    periodic = (True, False)
+
+    centred = Grid((8, 8), periodic=periodic, centred=True)
+
+    plain = Grid((8, 8), periodic=periodic)
+    assert torch.equal(centred.coordinates()[0], plain.coordinates()[0])
+    assert centred.spacing == (1 / 8, 1 / 8)

@@ -37,16 +37,20 @@ EXTRAS = {
 FLOORS = """
 errors
 grids
-stencils spectral
+stencils spectral splines
 fields philox
-shapes flows
-pdes tasks observe conditioning pool posterior
+shapes flows flux_form diffusionpde
+pdes tasks observe conditioning pool posterior steps
 nn
 edm
 model
-sample
+memory
+sample precision anatomy
+solver
 solve
-metrics data
+metrics data making importers audit writing layouts manifests matlab splits storage
+cells
+anchors
 tensorfile checkpoints evaluate baselines
 recipes
 trainconfig

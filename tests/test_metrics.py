@@ -46,6 +46,15 @@ def test_the_error_of_a_zero_truth_is_absolute(truth):
 
 
 @pytest.mark.parametrize("metric", [metrics.relative_l2, metrics.spectrum_error])
+@pytest.mark.parametrize("value", [0.0, 3.0])
+def test_a_constant_truth_has_a_finite_error(truth, metric, value):
+    error = metric(truth, torch.full_like(truth, value))
+
+    assert error.isfinite().all()
+    assert (error > 0).all()
+
+
+@pytest.mark.parametrize("metric", [metrics.relative_l2, metrics.spectrum_error])
 @pytest.mark.parametrize("scale", [1e-12, 1e-4, 1e6])
 def test_the_unit_of_a_field_does_not_matter(truth, generator, scale, metric):
     prediction = truth + torch.randn(truth.shape, generator=generator)

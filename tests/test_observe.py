@@ -75,6 +75,55 @@ def test_masks_and_noise_do_not_depend_on_the_batch(field):
     assert torch.equal(seen([2, 0]), together[[2, 0]])
 
 
+@pytest.mark.parametrize("task", ["sparse_forward", "sparse_inverse"])
+@pytest.mark.parametrize("columns", [1, 3, SIZE])
+def test_columns_are_seen_whole_and_exactly_so_many(field, task, columns):
+    seen = observe(task, field, field, columns=columns, index=range(3))
+
+    mask, other = seen.mask_a, seen.mask_u
+    if task == "sparse_inverse":
+        mask, other = other, mask
+    assert torch.equal(mask, mask[..., :1, :].expand_as(mask))
+    assert mask[:, 0, 0].sum(-1).tolist() == [columns] * 3
+    assert not other.any()
+    assert torch.equal(seen.a, field * seen.mask_a)
+    assert torch.equal(seen.u, field * seen.mask_u)
+
+
+def test_columns_belong_to_the_problem_and_the_key():
+    fields = torch.zeros(200, 1, 16, 16)
+
+    def columns(rows, key=0):
+        clean = fields[: len(rows)]
+        seen = observe("sparse_inverse", clean, clean, columns=5, key=key, index=rows)
+        return seen.mask_u[:, 0, 0]
+
+    every = columns(range(200))
+
+    assert torch.equal(columns([7]), every[7:8])
+    assert torch.equal(columns([9, 2]), every[[9, 2]])
+    assert not torch.equal(columns(range(200), key=1), every)
+    # Four standard errors of a share of 5 of 16 columns in 200 problems.
+    assert (every.mean(0) - 5 / 16).abs().max() < 4 * (5 / 16 * 11 / 16 / 200) ** 0.5
+
+
+@pytest.mark.parametrize(
+    ("task", "seen"),
+    [("full_forward", [1, 0]), ("full_inverse", [0, 1]), ("uncond", [0, 0])],
+)
+def test_only_sparse_tasks_are_told_about_columns(field, task, seen):
+    mask = observe(task, field, field, columns=2, index=range(3)).mask
+
+    assert mask.mean((0, 2, 3)).tolist() == seen
+
+
+@pytest.mark.usefixtures("untyped")
+@pytest.mark.parametrize("columns", [0, -1, SIZE + 1, 2.0, True, "5"])
+def test_an_impossible_number_of_columns_is_refused(field, columns):
+    with pytest.raises(ConfigError, match=r"columns=.* from 1 to 8"):
+        observe("sparse_inverse", field, field, columns=columns, index=range(3))
+
+
 def test_other_keys_give_other_masks(field):
     first, second = (
         observe("sparse_forward", field, field, rate=0.5, key=key, index=range(3))

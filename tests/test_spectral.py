@@ -54,6 +54,29 @@ def test_resampling_up_then_down_changes_nothing(given, wanted):
     torch.testing.assert_close(again, field)
 
 
+@pytest.mark.parametrize("given", SHAPES)
+@pytest.mark.parametrize("wanted", [(16, 16), (13, 12), (9, 10), SHAPES[0]])
+def test_resampling_to_shifted_points_moves_waves_exactly(given, wanted):
+    x, y = (
+        ticks + 2 * torch.pi * shift / n
+        for ticks, shift, n in zip(torus(wanted), (0.3, -0.5), wanted, strict=True)
+    )
+
+    moved = resample(wave(given), wanted, (0.3, -0.5))
+
+    expected = torch.cos(x + 2 * y) + 0.5 * torch.sin(2 * x - y) + 0.25
+    torch.testing.assert_close(moved, expected)
+
+
+def test_a_shifted_nyquist_wave_stays_real_and_between_its_points():
+    x, _ = torus((8, 4))
+
+    fine = resample(torch.cos(4 * x), (16, 4), (0.5, 0.0))
+
+    shifted = torus((16, 4))[0] + torch.pi / 16
+    torch.testing.assert_close(fine, torch.cos(4 * shifted))
+
+
 def test_resampling_keeps_the_points_that_both_grids_share():
     field = noise(8, 6)
 

@@ -3,13 +3,14 @@
 import pytest
 import torch
 
-from prisma_lib.nn.spectral import analyse
+from prisma_lib.nn.spectral import analyse, synthesise
 from prisma_lib.nn.sra import (
     ATTENTION,
     SpectralResidualAttention,
     Strategy,
     coherence,
     phase_blind,
+    record,
     residual_magnitude,
     unit_rms,
 )
@@ -44,6 +45,12 @@ def modulated(block, x, r, summary=None):
     return block(x, r, MODES, embedding, summary).detach()
 
 
+def trace_of(block, x, r):
+    with record(block) as traces:
+        modulated(block, x, r)
+    return traces[""][0]
+
+
 def test_score_is_the_modulus_of_the_channel_inner_product(spectra):
     x, r = spectra
     z = torch.complex(x[:, :, 0], x[:, :, 1]) * torch.complex(r[:, :, 0], -r[:, :, 1])
@@ -54,39 +61,56 @@ def test_score_is_the_modulus_of_the_channel_inner_product(spectra):
     torch.testing.assert_close(score, expected, rtol=1e-5, atol=1e-8)
 
 
-def test_independent_phases_change_the_score_and_a_common_phase_does_not(spectra):
+def change(what, block, x, r):
+    """Changes one thing that a block sees, and returns its spectra."""
+    phases = torch.linspace(0, 5, CHANNELS)
+    if what == "gate":
+        torch.nn.init.constant_(block.gate[2].bias, 3.0)
+    return {
+        "phase per channel": (x, rotate(r, phases)),
+        "common phase": (x, rotate(r, torch.tensor(1.3))),
+        "features": (x.flip(0), r),
+        "residual": (x, r.flip(0)),
+        "gate": (x, r),
+    }[what]
+
+
+# What moves the factor of each mode; nothing else may.
+SEES = {
+    Strategy.SRA: {"phase per channel", "features", "residual", "gate"},
+    Strategy.UNGUIDED: {"phase per channel", "features", "residual", "gate"},
+    Strategy.MULTIPLICATIVE: {"phase per channel", "features", "residual", "gate"},
+    Strategy.NO_GATE: {"phase per channel", "features", "residual"},
+    Strategy.PHASE_BLIND: {"features", "residual", "gate"},
+    Strategy.MAGNITUDE_ONLY: {"residual", "gate"},
+}
+
+
+@pytest.mark.parametrize(
+    "what", ["phase per channel", "common phase", "features", "residual", "gate"]
+)
+@pytest.mark.parametrize("strategy", ATTENTION, ids=lambda strategy: strategy.value)
+def test_variant_sees_what_it_says_and_nothing_else(spectra, strategy, what):
+    block = attention(strategy)
+    before = trace_of(block, *spectra).factor
+
+    after = trace_of(block, *change(what, block, *spectra)).factor
+
+    moved = (after - before).abs().max()
+    assert moved > 1e-2 if what in SEES[strategy] else moved < 1e-6
+
+
+def test_scores_are_phase_blind_or_magnitudes_as_their_names_say(spectra):
     x, r = spectra
-    independent = torch.linspace(0, 5, CHANNELS)
-    common = torch.tensor(1.3)
-
-    assert not torch.allclose(coherence(x, rotate(r, independent)), coherence(x, r))
-    torch.testing.assert_close(coherence(x, rotate(r, common)), coherence(x, r))
-
-
-def test_phase_blind_ignores_independent_phases(spectra):
-    x, r = spectra
-
-    turned = phase_blind(x, rotate(r, torch.linspace(0, 5, CHANNELS)))
-
-    torch.testing.assert_close(turned, phase_blind(x, r))
-
-
-def test_magnitude_only_ignores_the_features(spectra):
-    x, r = spectra
+    sizes = [torch.hypot(*z.unbind(2)) for z in (x, r)]
 
     torch.testing.assert_close(
-        residual_magnitude(x * 3 + 1, r), residual_magnitude(x, r)
+        phase_blind(x, r), (sizes[0] * sizes[1]).sum(-1) / CHANNELS**0.5
     )
-
-
-def test_no_gate_ignores_the_gate(spectra):
-    x, r = spectra
-    block = attention(Strategy.NO_GATE)
-    before = modulated(block, x, r)
-
-    torch.nn.init.constant_(block.gate[2].bias, 3.0)
-
-    torch.testing.assert_close(modulated(block, x, r), before, rtol=0, atol=0)
+    torch.testing.assert_close(
+        residual_magnitude(x, r), sizes[1].square().mean(-1).sqrt()
+    )
+    assert (coherence(x, r) <= phase_blind(x, r)).all()
 
 
 def test_a_closed_gate_is_the_identity(spectra):
@@ -150,3 +174,49 @@ def test_gradients_are_finite_where_the_residual_is_exactly_zero(spectra):
 
     assert torch.isfinite(x.grad).all()
     assert torch.isfinite(r.grad).all()
+
+
+def test_record_keeps_what_happened_and_changes_nothing(spectra):
+    x, r = spectra
+    block = attention()
+    before = modulated(block, x, r)
+
+    with record(torch.nn.ModuleDict({"here": block})) as traces:
+        during = [modulated(block, x, r), modulated(block, x.flip(0), r)]
+    modulated(block, x, r)
+
+    assert torch.equal(during[0], before)
+    assert list(traces) == ["here"]
+    first, second = traces["here"]  # the call after the block is not there
+    g = first.strength
+    torch.testing.assert_close(first.factor, 1 - g + g * first.mask)
+    torch.testing.assert_close(first.features * first.factor[:, :, None, None], before)
+    assert torch.equal(second.features, x.flip(0))
+    assert not first.mask.requires_grad
+
+
+def test_record_lets_go_of_the_network_when_its_code_fails(spectra):
+    block = attention()
+
+    with pytest.raises(KeyError), record(block) as traces:
+        raise KeyError
+
+    modulated(block, *spectra)
+    assert traces == {"": []}
+
+
+@pytest.mark.parametrize("strategy", ATTENTION, ids=lambda strategy: strategy.value)
+def test_modulated_field_is_the_same_function_on_every_grid(spectra, strategy):
+    """Band-limited features and residual, sampled at n, 2n and 4n points."""
+    block, n = attention(strategy), 12
+    found = []
+    for size in (n, 2 * n, 4 * n):
+        shape = (size, size)
+        fields = [synthesise(z, MODES, shape) for z in spectra]
+        x, r = (analyse(field, MODES) for field in fields)
+        found.append(synthesise(modulated(block, x, r), MODES, shape))
+
+    for factor, fine in ((2, found[1]), (4, found[2])):
+        nodes = fine[..., ::factor, ::factor]
+        torch.testing.assert_close(nodes, found[0], rtol=0, atol=1e-5)
+    assert found[0].std() > 0.01

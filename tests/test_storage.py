@@ -56,6 +56,20 @@ def test_a_failure_keeps_the_old_file_and_leaves_nothing_new(path):
     assert list(path.parent.iterdir()) == [path]
 
 
+class Failing(Poisson):
+    """An equation whose solver gives up."""
+
+    def solve(self, a):
+        raise NumericsError("no convergence")
+
+
+def test_a_solver_that_gives_up_writes_nothing_and_names_problems_and_seed(tmp_path):
+    with pytest.raises(NumericsError, match=r"problems 7 to 8, seed 5"):
+        data.make(tmp_path / "x.h5", Failing(size=SIZE), 2, seed=5, start=7)
+
+    assert not list(tmp_path.iterdir())
+
+
 def test_too_little_space_is_found_before_anything_is_written(tmp_path, pde):
     with pytest.raises(RunDirError, match="no space"):
         data.make(tmp_path / "huge.h5", pde, 1 << 39)
@@ -164,6 +178,29 @@ def test_a_locked_file_is_refused_naming_the_way_out(path, locked):
     with pytest.raises(RunDirError, match=r"poisson.h5 is locked.*locking=False"):
         data.load(path)
     assert len(data.load(path, locking=False).a) == 5
+
+
+def test_a_locked_part_is_refused_at_once(tmp_path, pde, locked):
+    folder = data.make(tmp_path / "many", pde, 4, shard=2)
+    locked(OWNER, folder / "part-00001.h5")
+
+    for read in (data.load, data.verify):
+        with pytest.raises(RunDirError, match=r"part-00001\.h5 is locked"):
+            read(folder)
+
+
+@pytest.mark.parametrize("asked", [{"resume": True}, {"overwrite": True}])
+def test_a_folder_that_a_living_process_writes_is_left_alone(
+    tmp_path, pde, locked, asked
+):
+    folder = data.make(tmp_path / "many", pde, 4, shard=2)
+    before = sorted(folder.iterdir())
+    locked(WRITER, folder / "part-00001.h5")
+
+    with pytest.raises(RunDirError, match="being written by another process"):
+        data.make(folder, pde, 4, shard=2, **asked)
+
+    assert [path for path in sorted(folder.iterdir()) if path in before] == before
 
 
 def test_a_partial_file_of_a_living_process_is_left_alone(tmp_path, pde, locked):

@@ -90,3 +90,31 @@ def test_names_and_numbers_of_tasks_give_the_same_masks():
     )
 
     assert torch.equal(torch.stack(named), torch.stack(numbered))
+
+
+def test_training_masks_of_columns_are_whole_and_have_the_rate():
+    rates = torch.full((len(TASKS) * 200,), 0.3)
+    tasks = torch.arange(len(TASKS)).repeat(200)
+    uniform = torch.rand(1000, 1, 1, 40, generator=dice()).expand(-1, 1, 6, 40)
+
+    masks = task_masks(tasks, rates, uniform)
+
+    for mask in masks:
+        assert mask.shape == (1000, 1, 6, 40)
+        assert torch.equal(mask, mask[..., :1, :].expand_as(mask))
+    share_a, share_u = (mask.view(200, len(TASKS), -1).mean((0, 2)) for mask in masks)
+    expected = [0, 1, 0, 0.3, 0], [0, 0, 1, 0, 0.3]
+    # Five standard errors of a mean over 8000 columns; exact for 0 and 1.
+    torch.testing.assert_close(
+        torch.stack([share_a, share_u]), torch.tensor(expected), atol=0.025, rtol=0
+    )
+
+
+def test_training_masks_of_points_use_one_draw_a_point():
+    uniform = torch.rand(2, 1, 8, 9, generator=dice())
+    tasks = ["sparse_forward", "sparse_inverse"]
+
+    mask_a, mask_u = task_masks(tasks, torch.tensor([0.5, 0.1]), uniform)
+
+    assert torch.equal(mask_a[0], (uniform[0] < 0.5).float())
+    assert torch.equal(mask_u[1], (uniform[1] < 0.1).float())

@@ -175,9 +175,10 @@ def test_a_number_that_is_not_finite_stops_the_step_and_is_named(
     assert next(train.run(again, tmp_path)).step == 11
 
 
-def test_a_data_file_is_trained_on_in_a_new_order_every_epoch(config, tmp_path):
+@pytest.mark.parametrize("shard", [36, 20], ids=["file", "folder"])
+def test_data_are_trained_on_in_a_new_order_every_epoch(config, tmp_path, shard):
     pde = pdes.load("darcy", size=16)
-    path = data.make(tmp_path / "train.h5", pde, 36, shown=False)
+    path = data.make(tmp_path / "train", pde, 36, shard=shard, shown=False)
     state = start(replace(config, data=str(path)), CPU)
     found = data.load(path)
 
@@ -188,6 +189,7 @@ def test_a_data_file_is_trained_on_in_a_new_order_every_epoch(config, tmp_path):
     assert len({tuple(epoch) for epoch in epochs}) == 6
     assert set().union(*epochs) == set(range(36))
     assert state.model.statistics == found.statistics
+    assert len(state.source.sha256) == 64
     pairs = feeds.batches(state.config, state.source, state.model, 7)
     numbers, x = next(pairs)
     wanted = state.model.normalise(torch.cat([found.a, found.u], 1)[numbers])

@@ -1,5 +1,7 @@
 """The noise level as a vector, and convolutions that know the domain's boundary."""
 
+from functools import cache
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -16,22 +18,29 @@ class NoiseEmbedding(nn.Module):
         Karras et al. (2022), table 1, c_noise = ln(sigma) / 4. arXiv 2206.00364.
     """
 
-    frequencies: Tensor
-
     def __init__(self, width: int) -> None:
         super().__init__()
-        # c_noise spans [-1.6, 1.1]: angles from a quarter turn to dozens of turns.
-        octaves = torch.linspace(0, 1, width // 2) * 5
-        self.register_buffer("frequencies", 2**octaves, persistent=False)
+        self.width = width
         self.mlp = nn.Sequential(
             nn.Linear(width, width), nn.SiLU(), nn.Linear(width, width), nn.SiLU()
         )
 
     def forward(self, noise_level: Float[Tensor, " b"]) -> Float[Tensor, "b e"]:
         """Returns the embedding of c_noise."""
-        angles = torch.outer(noise_level, self.frequencies.to(noise_level.dtype))
-        embedded: Tensor = self.mlp(torch.cat([angles.sin(), angles.cos()], 1))
+        frequencies = _frequencies(self.width // 2, noise_level.device)
+        # In bfloat16 an angle of eight turns would be wrong by a tenth of a radian.
+        angles = noise_level[:, None] * frequencies
+        waves = torch.cat([angles.sin(), angles.cos()], 1)
+        embedded: Tensor = self.mlp(waves.to(next(self.parameters()).dtype))
         return embedded
+
+
+@cache
+@torch.inference_mode(False)
+def _frequencies(num: int, device: torch.device) -> Tensor:
+    """Returns radians per unit of c_noise, whose values span [-1.6, 1.1]."""
+    # Angles from a quarter turn to eight turns.
+    return 2 ** (torch.linspace(0, 1, num) * 5).to(device)
 
 
 class LocalConv(nn.Conv2d):

@@ -18,7 +18,8 @@ Reference:
     PRISMA, section "Spectral Residual Attention (SRA) Block". arXiv 2512.01370.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 
@@ -150,13 +151,16 @@ class SpectralResidualAttention(nn.Module):
             nn.Linear(embedding, 1),
         )
 
-    def mask(self, x: Spectrum, r: Spectrum, modes: Modes) -> ModeMap:
-        """Returns A(k) in [1/2, 1) for spectra of any scale, in float32."""
-        score = self.attention.score(
+    def score(self, x: Spectrum, r: Spectrum, modes: Modes) -> ModeMap:
+        """Returns S(k) for spectra of any scale, in float32."""
+        return self.attention.score(
             unit_rms(x.float(), modes), unit_rms(r.float(), modes)
         )
+
+    def mask(self, x: Spectrum, r: Spectrum, modes: Modes) -> ModeMap:
+        """Returns A(k) in [1/2, 1) for spectra of any scale, in float32."""
         gain = F.softplus(central_modes(self.gain.float(), modes))
-        return torch.sigmoid(gain[:, None] * score)
+        return torch.sigmoid(gain[:, None] * self.score(x, r, modes))
 
     def strength(
         self, embedding: Float[Tensor, "b e"], summary: Float[Tensor, "b s"]
@@ -188,3 +192,77 @@ class SpectralResidualAttention(nn.Module):
         g = self.strength(embedding, summary)
         factor = self.attention.blend(g, self.mask(x, r, modes))
         return x * factor[:, :, None, None].to(x.dtype)
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What one attention block made of one batch.
+
+    Args:
+        modes: Largest kept mode number per axis; modes are in row-major order.
+        features: Kept modes of the features that came in.
+        residual: Kept modes of the lifted residual.
+        score: S(k), of spectra with unit rms.
+        mask: A(k).
+        strength: Gate strength g.
+        factor: What each mode was multiplied by.
+    """
+
+    modes: Modes
+    features: Spectrum
+    residual: Spectrum
+    score: ModeMap
+    mask: ModeMap
+    strength: Float[Tensor, " b"]
+    factor: ModeMap
+
+
+@contextmanager
+def record(network: nn.Module) -> Iterator[dict[str, list[Trace]]]:
+    """Keeps what every attention block does while the block of code runs.
+
+    The network computes as ever: a hook repeats the few products of the mask from what
+    went into the block. Compiled code may pass hooks by; record the plain model.
+
+    Args:
+        network: Anything that holds attention blocks, such as a `Prisma`.
+
+    Yields:
+        Traces by the block's place in the network, one for each call, in order. Empty
+        for strategies without attention.
+    """
+    traces: dict[str, list[Trace]] = {}
+    hooks = []
+    for name, block in network.named_modules():
+        if isinstance(block, SpectralResidualAttention):
+            kept = traces.setdefault(name, [])
+
+            def hook(
+                block: SpectralResidualAttention,
+                inputs: tuple[Spectrum, Spectrum, Modes, Tensor, Tensor],
+                output: Spectrum,
+                kept: list[Trace] = kept,
+            ) -> None:
+                kept.append(_trace(block, *inputs))
+
+            hooks.append(block.register_forward_hook(hook))
+    try:
+        yield traces
+    finally:
+        for handle in hooks:
+            handle.remove()
+
+
+@torch.no_grad()
+def _trace(
+    block: SpectralResidualAttention,
+    x: Spectrum,
+    r: Spectrum,
+    modes: Modes,
+    embedding: Tensor,
+    summary: Tensor,
+) -> Trace:
+    score, mask = block.score(x, r, modes), block.mask(x, r, modes)
+    g = block.strength(embedding, summary)
+    factor = block.attention.blend(g, mask).expand_as(mask)
+    return Trace(modes, x.detach(), r.detach(), score, mask, g, factor)

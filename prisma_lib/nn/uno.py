@@ -141,8 +141,9 @@ class SelfAttention(nn.Module):
     def forward(self, x: Features) -> Features:
         """Attends; the result has the shape of the input."""
         tokens = self.qkv(self.norm(x)).flatten(2).transpose(1, 2)
-        q, k, v = tokens.chunk(3, -1)
-        mixed = F.scaled_dot_product_attention(q, k, v)
+        # With an axis of heads no matrix of all pairs of points is ever formed.
+        q, k, v = tokens[:, None].chunk(3, -1)
+        mixed = F.scaled_dot_product_attention(q, k, v)[:, 0]
         mixed = mixed.transpose(1, 2).reshape(x.shape)
         return x + self.out(mixed.contiguous(memory_format=torch.channels_last))
 
@@ -223,7 +224,9 @@ class UNO(nn.Module):
         spectra: list[Spectrum | None] = [lift(r) for lift, r in pairs]
         spectra += [None] * (len(self.down) - len(spectra))
         contexts = [Context(embedding, summary, r) for r in spectra]
-        h = self.lifting(x.contiguous(memory_format=torch.channels_last))
+        # What was measured is not rounded to bfloat16: inverse problems amplify that.
+        with torch.autocast(x.device.type, enabled=False):
+            h = self.lifting(x.contiguous(memory_format=torch.channels_last))
         skips = []
         for level, blocks in enumerate(self.down):
             if level:

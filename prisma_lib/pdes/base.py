@@ -6,10 +6,16 @@ for `u`, and evaluates its residual. The kind of a PDE says which contract tests
 pass:
 
 - `discrete`: `solve` zeroes `residual` to rounding.
+- `resampled`: `solve` works on other points than those of the fields and interpolates,
+  which leaves a residual in solved pairs.
 - `one_step`: `u` is the state one time step after `a`; the residual of a fine solution
   keeps the truncation error of one implicit step.
 - `space_time`: the residual lives on a space-time grid.
 - `geometric`: a distance-like field; the residual is meaningful away from its kinks.
+
+What may be asked of a PDE are its `directions`: forward, from `a` to `u`; inverse, from
+`u` to `a`; reconstruct, from a part of `u` to all of it. Its `sensors` stand at points,
+or at columns: places on the last axis of a space-time grid that see all times.
 
 A new equation is a new module in this folder whose class is named in `__all__`; nothing
 else needs to change.
@@ -21,7 +27,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from prisma_lib.errors import ConfigError, DataError, ShapeError
@@ -30,9 +36,10 @@ from prisma_lib.grids import Grid
 # The channels of `a`, of `u` and of the residual may differ.
 Field = Float[Tensor, "b _ x y"]
 Interior = Float[Tensor, "b _ _ _"]
-Kind = Literal["discrete", "one_step", "space_time", "geometric"]
+Kind = Literal["discrete", "resampled", "one_step", "space_time", "geometric"]
 Direction = Literal["forward", "inverse", "reconstruct"]
 Metric = Literal["relative_l2", "error_rate"]
+Sensors = Literal["points", "columns"]
 
 # Numbers of problems come in blocks of this many; a split is a block.
 BLOCK = 1 << 40
@@ -67,11 +74,13 @@ class PDE(ABC):
 
     name: ClassVar[str]
     equation: ClassVar[str]
-    kind: ClassVar[Kind]
+    kind: Kind
     order: ClassVar[float | None]
     floor: float = 0.0
     periodic: ClassVar[tuple[bool, bool]] = (False, False)
     lengths: ClassVar[tuple[float, float]] = (1.0, 1.0)
+    directions: ClassVar[tuple[Direction, ...]] = ("forward", "inverse")
+    sensors: ClassVar[Sensors] = "points"
     # Constructor arguments of a variant whose inputs are cheap to draw, for tests and
     # smoke runs.
     quick: ClassVar[dict[str, float | int | bool | str]] = {}
@@ -191,21 +200,43 @@ class PDE(ABC):
             interior of a bounded domain, every point of a periodic one.
         """
 
+    def stencil(self, u: Field) -> Field | None:
+        """Recovers the input from a whole solution, where the equation gives it away.
+
+        It learns nothing and amplifies noise as a derivative does: a baseline of the
+        inverse problem with full observations.
+
+        Args:
+            u: Solution at all points, physical units.
+
+        Returns:
+            The input, of the dtype and on the device of `u`; `None` where the equation
+            has no explicit inverse.
+
+        Raises:
+            ShapeError: When `u` is not on this PDE's grid or holds no field.
+            DataError: When a value of `u` is not finite.
+        """
+        return None
+
     @abstractmethod
     def exact(self) -> tuple[Field, Field]:
         """Returns a smooth pair that solves the continuous equation, in float64."""
 
-    def check(self, *fields: Tensor) -> None:
+    def check(self, a: Tensor | None = None, u: Tensor | None = None) -> None:
         """Refuses fields that are not `(b, c, x, y)` on this grid.
 
         Args:
-            fields: What a user handed in: `a`, or `a` and `u`.
+            a: Input field, if one was handed in.
+            u: Solution field, likewise.
 
         Raises:
             ShapeError: When one has another grid, number of channels or number of
                 samples, or holds no sample.
         """
-        for name, field, c in zip("au", fields, self.channels, strict=False):
+        given = zip("au", (a, u), self.channels, strict=True)
+        known = [(name, field, c) for name, field, c in given if field is not None]
+        for name, field, c in known:
             num = len(field) if field.ndim else 0
             if num < 1 or tuple(field.shape[1:]) != (c, *self.grid.shape):
                 raise ShapeError(
@@ -214,27 +245,39 @@ class PDE(ABC):
                     "with b at least 1; build the PDE with the size of the field, or "
                     "give the field its channels"
                 )
-        if len({len(field) for field in fields}) > 1:
+        nums = [len(field) for _, field, _ in known]
+        if len(set(nums)) > 1:
             raise ShapeError(
-                f"{self.name} was given fields of {[len(field) for field in fields]} "
-                "samples: give one a for each u"
+                f"{self.name} was given fields of {nums} samples: give one a for each u"
             )
 
-    def check_finite(self, a: Field) -> None:
-        """Refuses inputs with gaps.
+    def check_finite(self, field: Field) -> None:
+        """Refuses fields with gaps.
 
         Args:
-            a: What a user handed in.
+            field: What a user handed in.
 
         Raises:
             DataError: When a value is not finite.
         """
-        if not a.isfinite().all():
-            where = a.isfinite().logical_not().nonzero()[0].tolist()
+        if not field.isfinite().all():
+            where = field.isfinite().logical_not().nonzero()[0].tolist()
             raise DataError(
-                f"the input of {self.name} is not finite at {where} (b, c, x, y): give "
+                f"a field of {self.name} is not finite at {where} (b, c, x, y): give "
                 "numbers; a measured field with gaps needs a solver of inverse problems"
             )
+
+    def outliers(self, a: Field, u: Field) -> Bool[Tensor, " b"]:
+        """Marks the pairs that statistics leave out: by default none.
+
+        Args:
+            a: Input fields.
+            u: Their solutions.
+
+        Returns:
+            Whether a pair is an outlier, one value per sample.
+        """
+        return torch.zeros(len(u), dtype=torch.bool, device=u.device)
 
     def error(self, direction: Direction) -> Metric:
         """Names the metric that judges a prediction in this direction."""

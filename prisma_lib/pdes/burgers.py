@@ -10,6 +10,9 @@ takes central differences in t, second order, so that it exists on the rows
 The residual does not see the input. Its null space at a state of rest is what
 alternates in sign from row to row, $(-1)^i$, and is constant in x.
 
+A sensor stands at a place x and sees all times: a column of the field. What may be
+wanted from a few columns is the start or the whole history (`reconstruct`).
+
 Good values: `viscosity` 0.01; fronts are then about a twentieth of the domain wide.
 
 Breaks when: a front is thinner than six cells. The solver does not suffer, since it
@@ -33,7 +36,7 @@ from prisma_lib.flows import (
     split_evenly,
 )
 from prisma_lib.grids import Grid
-from prisma_lib.pdes.base import PDE, Field, Interior, Kind
+from prisma_lib.pdes.base import PDE, Direction, Field, Interior, Kind, Sensors
 from prisma_lib.spectral import derivative, resample
 
 __all__ = ["Burgers"]
@@ -59,9 +62,11 @@ class Burgers(PDE):
 
     name: ClassVar[str] = "burgers"
     equation: ClassVar[str] = r"u_t + u \, u_x = \nu \, u_{xx}"
-    kind: ClassVar[Kind] = "space_time"
+    kind: Kind = "space_time"
     order: ClassVar[float | None] = None
     periodic: ClassVar[tuple[bool, bool]] = (False, True)
+    directions: ClassVar[tuple[Direction, ...]] = ("forward", "inverse", "reconstruct")
+    sensors: ClassVar[Sensors] = "columns"
     # Rms of the residual of solutions with the default constants at 32 points per axis,
     # the mean over 64 samples.
     floor = 0.01
@@ -130,6 +135,12 @@ class Burgers(PDE):
         self.check_finite(a)
         start = a[:, 0, 0].double()
         return history(start, self.grid, self.viscosity)[:, None].to(a.dtype)
+
+    def stencil(self, u: Field) -> Field:
+        """Copies the row t = 0, which is the start; see `PDE.stencil`."""
+        self.check(u=u)
+        self.check_finite(u)
+        return u[..., :1, :].expand_as(u).clone()
 
     def residual(self, a: Field, u: Field) -> Interior:
         """Evaluates the equation on all rows but the first and the last time."""

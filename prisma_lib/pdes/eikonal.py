@@ -64,7 +64,7 @@ class Eikonal(PDE):
 
     name: ClassVar[str] = "eikonal"
     equation: ClassVar[str] = r"|\nabla u| = 1"
-    kind: ClassVar[Kind] = "geometric"
+    kind: Kind = "geometric"
     order: ClassVar[float | None] = None
     vertices: ClassVar[int] = 128
     smallest: ClassVar[float] = 0.2
@@ -136,6 +136,12 @@ class Eikonal(PDE):
                 "input must pass 0.5 somewhere; give 1 inside a shape and 0 outside"
             )
         return self._signed(packed(segments, kept), level[:, None] >= 0).to(a.dtype)
+
+    def stencil(self, u: Field) -> Field:
+        """Tells the inside by its sign; see `PDE.stencil`."""
+        self.check(u=u)
+        self.check_finite(u)
+        return (u < 0).to(u.dtype)
 
     def residual(self, a: Field, u: Field) -> Interior:
         """Evaluates the length of the gradient minus 1 at inner nodes."""

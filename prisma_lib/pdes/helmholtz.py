@@ -49,7 +49,7 @@ class Helmholtz(LinearGaussian):
 
     name: ClassVar[str] = "helmholtz"
     equation: ClassVar[str] = r"\Delta u + k^2 u = a"
-    kind: ClassVar[Kind] = "discrete"
+    kind: Kind = "discrete"
     order: ClassVar[float | None] = 2.0
     alpha: ClassVar[float] = 2.0
     tau: ClassVar[float] = 3.0
@@ -99,6 +99,14 @@ class Helmholtz(LinearGaussian):
     def propagate(self, a: Field) -> Field:
         """Solves the 5-point stencil exactly."""
         return _ringed(solve_dirichlet(interior(a), self.grid.spacing, self.k**2))
+
+    def stencil(self, u: Field) -> Field:
+        """Applies the discrete operator, exact everywhere; see `PDE.stencil`."""
+        self.check(u=u)
+        self.check_finite(u)
+        u64 = u.double()
+        inner = laplacian(u64, self.grid.spacing) + self.k**2 * interior(u64)
+        return _ringed(inner).to(u.dtype)
 
     def residual(self, a: Field, u: Field) -> Interior:
         """Evaluates the Laplacian of `u` plus k² `u` minus `a` at inner nodes."""

@@ -59,9 +59,10 @@ from prisma_lib.flows import (
     turning_speed,
 )
 from prisma_lib.grids import Grid
-from prisma_lib.pdes.base import PDE, Field, Interior, Kind
+from prisma_lib.pdes.base import Field, Interior
 from prisma_lib.pool import Pool, Trajectory, place
 from prisma_lib.spectral import resample
+from prisma_lib.steps import OneStep
 
 __all__ = ["Kolmogorov"]
 
@@ -69,7 +70,7 @@ __all__ = ["Kolmogorov"]
 _STABLE = 2.5
 
 
-class Kolmogorov(PDE):
+class Kolmogorov(OneStep):
     r"""One step of Kolmogorov flow, from ω(t) to ω(t + Δt).
 
     Args:
@@ -97,7 +98,6 @@ class Kolmogorov(PDE):
         r"(\omega' - \omega) / \Delta t + v' \cdot \nabla \omega'"
         r" = \Delta \omega' / Re - 4 \cos(4 y) - 0.1 \omega'"
     )
-    kind: ClassVar[Kind] = "one_step"
     order: ClassVar[float | None] = None
     periodic: ClassVar[tuple[bool, bool]] = (True, True)
     lengths: ClassVar[tuple[float, float]] = (2 * math.pi, 2 * math.pi)

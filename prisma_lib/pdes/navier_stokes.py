@@ -53,8 +53,9 @@ from prisma_lib.flows import (
     turning_speed,
 )
 from prisma_lib.grids import Grid
-from prisma_lib.pdes.base import BLOCK, PDE, Field, Interior, Kind
+from prisma_lib.pdes.base import BLOCK, Field, Interior
 from prisma_lib.spectral import resample
+from prisma_lib.steps import OneStep
 
 __all__ = ["NavierStokes"]
 
@@ -65,7 +66,7 @@ _STABLE = 0.5
 _MOST_FRAMES = 10
 
 
-class NavierStokes(PDE):
+class NavierStokes(OneStep):
     r"""Steps of vorticity, from ω(t) to ω(t + Δt) and the frames after it.
 
     Args:
@@ -89,7 +90,6 @@ class NavierStokes(PDE):
         r"(\omega' - \omega) / \Delta t + v' \cdot \nabla \omega'"
         r" = \nu \Delta \omega' + f"
     )
-    kind: ClassVar[Kind] = "one_step"
     order: ClassVar[float | None] = None
     periodic: ClassVar[tuple[bool, bool]] = (True, True)
     # Rms of the residual of drawn pairs with the default constants at 32 points per

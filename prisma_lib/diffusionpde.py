@@ -1,0 +1,117 @@
+r"""The public recipe for pressures in a porous medium, as DiffusionPDE made its data.
+
+Fields live on cell centres. The permeability is moved to as many nodes by a not-a-knot
+cubic spline, extrapolated to the edge; there the 5-point flux form of
+$-\nabla \cdot (a \nabla u) = f$ with zero edges is solved; the pressure is moved back
+by a spline. The public code moves the constant forcing too, which leaves it as it is.
+
+The spline overshoots where the permeability jumps: at some nodes of most fields it is
+negative. The system is then indefinite, and some pressures are unphysical.
+
+Reference:
+    Huang et al. (2024), DiffusionPDE, `generate_darcy.m` and `solve_gwf.m`. arXiv
+    2406.17763.
+"""
+
+import math
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from prisma_lib.errors import ConfigError
+from prisma_lib.grids import Grid
+from prisma_lib.splines import not_a_knot
+from prisma_lib.stencils import faces
+
+Centred = Float[Tensor, "b n n"]
+Nodal = Float[Tensor, "b n n"]
+
+
+def pressure(a: Centred, forcing: float) -> Centred:
+    """Solves for the pressure.
+
+    Args:
+        a: Permeabilities at cell centres of the unit square, on the CPU.
+        forcing: Constant right side.
+
+    Returns:
+        Pressures at cell centres, float64; NaN for a sample whose system is singular.
+
+    Raises:
+        ConfigError: When scipy is not installed.
+    """
+    centres, nodes = _axis(a.shape[-1], centred=True), _axis(a.shape[-1], centred=False)
+    there, back = not_a_knot(centres, nodes), not_a_knot(nodes, centres)
+    return back @ nodal_pressure(there @ a.double() @ there.T, forcing) @ back.T
+
+
+def floor(n: int) -> float:
+    """Returns the root mean square of the residual that pressures leave.
+
+    It is evaluated at cell centres, not at the nodes of the solver. The outermost ring
+    leaves a part that hardly depends on the grid. At interfaces of the permeability the
+    residual grows with n, on a share 1 / n of the points. Fitted to 4000 fields of 16²
+    points to 40 of 256², outliers left out; it holds within 9 per cent.
+
+    Args:
+        n: Cell centres per axis.
+    """
+    return math.sqrt(0.42 + 0.0038 * n)
+
+
+def _axis(n: int, centred: bool) -> Float[Tensor, " n"]:
+    return Grid((n, n), centred=centred).coordinates(torch.float64)[0, :, 0]
+
+
+def nodal_pressure(a: Nodal, forcing: float) -> Nodal:
+    """Solves the flux form on the nodes by a sparse direct method, sample by sample.
+
+    Args:
+        a: Permeabilities at the nodes of the unit square, of any sign, float64.
+        forcing: Constant right side.
+
+    Returns:
+        Pressures at the nodes, zero on the edge; NaN for a sample whose system is
+        singular.
+
+    Raises:
+        ConfigError: When scipy is not installed.
+    """
+    m = a.shape[-1] - 2
+    solutions = np.stack([_direct(field, forcing) for field in a])
+    inner = torch.from_numpy(solutions).view(len(a), m, m)
+    return functional.pad(inner, (1, 1, 1, 1))
+
+
+def _direct(a: Float[Tensor, "n n"], forcing: float) -> NDArray[np.float64]:
+    """Solves one sample; values at inner nodes, row by row."""
+    try:
+        from scipy.sparse import diags_array
+        from scipy.sparse.linalg import splu
+    except ImportError as error:
+        raise ConfigError(
+            'recipe="diffusionpde" solves with scipy, which is not installed: '
+            "pip install 'prisma-lib[notebooks]'",
+            exit_code=4,
+        ) from error
+    across_x, across_y = (f * (len(a) - 1) ** 2 for f in faces(a))
+    diagonal = across_x[1:] + across_x[:-1] + across_y[:, 1:] + across_y[:, :-1]
+    m = len(a) - 2
+    along_x = -across_x[1:-1].flatten()
+    # The last node of a row and the first of the next are no neighbours.
+    along_y = -functional.pad(across_y[:, 1:-1], (0, 1)).flatten()[:-1]
+    bands = [band.numpy() for band in (along_x, along_y, diagonal.flatten())]
+    matrix = diags_array(
+        [*bands, bands[1], bands[0]], offsets=[-m, -1, 0, 1, m], format="csc"
+    )
+    matrix.eliminate_zeros()
+    right = np.full(m * m, forcing)
+    try:
+        # The order for symmetric matrices halves the fill; rows still pivot.
+        return splu(matrix, permc_spec="MMD_AT_PLUS_A").solve(right)
+    except RuntimeError:  # exactly singular
+        return np.full(m * m, np.nan)

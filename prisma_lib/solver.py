@@ -1,0 +1,201 @@
+"""Whatever solves a problem: the contract, and PRISMA with its sampler.
+
+A model, a schedule, a sampler and how the network runs make a `PrismaSolver`. It splits
+its work into parts that fit into memory; a draw does not depend on the split.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from prisma_lib import memory, progress, sample
+from prisma_lib.checks import check_count
+from prisma_lib.edm import Schedule
+from prisma_lib.errors import NumericsError, unknown_name
+from prisma_lib.fields import GRFNoise
+from prisma_lib.model import Prisma
+from prisma_lib.observe import Observation
+from prisma_lib.pdes.base import PDE
+from prisma_lib.precision import execution, run_as
+from prisma_lib.sample import State
+
+NOISE_GRIDS = ("train", "paper")
+
+Draws = Float[Tensor, "samples b _ x y"]
+
+
+@runtime_checkable
+class Solver(Protocol):
+    """Anything that draws both fields given an observation."""
+
+    @property
+    def pde(self) -> PDE:
+        """The equation that it solves."""
+
+    @property
+    def calls(self) -> int:
+        """Network calls for one draw."""
+
+    def solve(
+        self, observation: Observation, *, samples: int, generator: torch.Generator
+    ) -> tuple[Draws, Draws]:
+        """Returns draws of `a` and `u`, in physical units."""
+
+
+@dataclass(frozen=True)
+class PrismaSolver:
+    """A PRISMA model with its sampler: a `Solver`.
+
+    Args:
+        model: The denoiser.
+        schedule: Noise levels to visit.
+        sampler: "heun" (the paper's), "euler" or "multistep": one call a step.
+        noise_grid: "train" draws the noise of the training grid and resamples it band-
+            limited onto another grid; "paper" keeps the kernel on every grid.
+        max_batch: Largest number of draws computed at once; "auto" takes what should
+            fit into memory. It is halved when memory runs out.
+        precision: "float32", or "bf16" for the network's matrix products.
+        compile: True: `torch.compile` the network, with CUDA graphs on a GPU; or the
+            name of one of its backends. Keep the solver then: each compiles anew.
+        watch: Called with every sampler state, for progress bars and trajectories. When
+            memory ran out, the states of the smaller part start over.
+
+    Raises:
+        ConfigError: When a setting has no meaning.
+    """
+
+    model: Prisma
+    schedule: Schedule = field(default_factory=Schedule)
+    sampler: str = "heun"
+    noise_grid: str = "train"
+    max_batch: int | str = "auto"
+    precision: str = "float32"
+    compile: bool | str = False
+    watch: Callable[[State], None] | None = None
+
+    def __post_init__(self) -> None:
+        sample.sampler(self.sampler)
+        if self.noise_grid not in NOISE_GRIDS:
+            raise unknown_name("noise_grid", self.noise_grid, NOISE_GRIDS)
+        if self.max_batch != "auto":
+            check_count("max_batch", self.max_batch, 1, 32)
+        _ = self._network  # which checks the other two settings
+
+    @cached_property
+    def _network(self) -> Prisma:
+        return run_as(self.model, self.precision, self.compile)
+
+    @property
+    def pde(self) -> PDE:
+        """The model's equation."""
+        return self.model.pde
+
+    @property
+    def calls(self) -> int:
+        """Denoiser calls for one draw."""
+        return sample.calls(self.sampler, self.schedule.steps)
+
+    @property
+    def execution(self) -> str:
+        """How the network runs, such as "float32, eager"."""
+        return execution(self._network)
+
+    @torch.no_grad()
+    def solve(
+        self, observation: Observation, *, samples: int, generator: torch.Generator
+    ) -> tuple[Draws, Draws]:
+        """Draws from the posterior.
+
+        The generator yields one key; the noise of draw `s` of problem `j` depends on
+        the key and on `s * batch + j` alone.
+
+        Args:
+            observation: What was measured, physical units.
+            samples: Draws per problem.
+            generator: Source of the key.
+
+        Returns:
+            Draws of `a` and `u`, physical units.
+
+        Raises:
+            ShapeError: When the model cannot run on the observation's grid.
+            NumericsError: When a draw is not finite; names the first such step.
+            ConfigError: When not even one draw fits into memory (exit code 4).
+        """
+        key = int(torch.randint(2**63 - 1, (), generator=generator).item())
+        shape, device = observation.shape, self.model.mean.device
+        seen = self.model.condition(observation.to(device))
+        source, total = self._noise(shape), samples * observation.batch
+        channels = self.model.channels
+        need = memory.per_draw(self.model.config.widths[0], shape)
+        size = memory.fitting(need, device)
+        size = size if isinstance(self.max_batch, str) else self.max_batch
+        with progress.bar(total * self.schedule.steps, "step") as bar:
+
+            def draw(rows: range) -> tuple[Tensor, Tensor]:
+                noise = source.draw(key, rows, channels, shape=shape)
+                return self._run(noise.to(device), rows, *seen, bar)
+
+            parts = memory.in_parts(
+                draw,
+                total,
+                size,
+                f"one draw of {shape[0]} x {shape[1]} points on {device}, which takes "
+                f"about {need / 1e9:.2g} GB, with max_batch={size} to begin with",
+                f"use a grid of {shape[0] // 2} points, or a device with more memory",
+            )
+        x = self.model.denormalise(torch.cat([x for x, _ in parts]))
+        self._refuse_non_finite(x, torch.stack([flags for _, flags in parts]))
+        a, u = x.unflatten(0, (samples, observation.batch)).split(self.pde.channels, 2)
+        return a, u
+
+    def _run(
+        self, noise: Tensor, rows: range, x_obs: Tensor, mask: Tensor, bar: Any
+    ) -> tuple[Tensor, Tensor]:
+        """Returns the draws `rows`, and whether all of them were finite in each step.
+
+        Nothing here waits for a GPU: the flags are read once, after the last part.
+        """
+        problem = torch.arange(rows.start, rows.stop, device=noise.device)
+        problem = problem.remainder(len(x_obs))
+        x_obs, mask = x_obs[problem], mask[problem]
+
+        def denoise(x: Tensor, sigma: Tensor) -> Tensor:
+            denoised: Tensor = self._network(x, sigma, x_obs, mask)
+            return denoised
+
+        flags = []
+        method = sample.sampler(self.sampler)
+        for state in method(denoise, noise, self.schedule):
+            flags.append(state.x.isfinite().all())
+            done = rows.start * self.schedule.steps + state.step * len(rows)
+            bar.update(done - bar.n)
+            if self.watch:
+                self.watch(state)
+            x = state.x
+        return x, torch.stack(flags)
+
+    def _refuse_non_finite(self, x: Tensor, finite: Tensor) -> None:
+        broken = x.isfinite().all(3).all(2).all(1).logical_not()
+        if not broken.any():
+            return
+        steps = self.schedule.steps
+        # What is broken once stays broken.
+        step = min(int(finite.all(0).sum()) + 1, steps)
+        sigma = self.schedule.sigmas()[step]
+        raise NumericsError(
+            f"{int(broken.sum())} of {len(x)} draws became non-finite, first in step "
+            f"{step} of {steps}, at noise level {sigma:.3g}: check that what was "
+            "observed lies in the range of the training data"
+        )
+
+    def _noise(self, shape: tuple[int, int]) -> GRFNoise:
+        trained = self.model.pde.grid
+        if self.noise_grid == "train":
+            return GRFNoise(trained)
+        return GRFNoise(replace(trained, shape=shape))

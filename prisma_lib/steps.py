@@ -1,0 +1,28 @@
+"""Equations of one time step, whose residual is a step of backward Euler."""
+
+import torch
+
+from prisma_lib.pdes.base import PDE, Field, Kind
+
+
+class OneStep(PDE):
+    """A PDE whose solution is the state one time step after its input.
+
+    Its residual is one step of backward Euler, which gives the input in closed form.
+    """
+
+    kind: Kind = "one_step"
+    interval: float
+
+    def stencil(self, u: Field) -> Field:
+        """Takes one backward Euler step back from the first frame of `u`.
+
+        See `PDE.stencil`. It errs by the truncation error that the residual keeps at
+        the truth.
+        """
+        self.check(u=u)
+        self.check_finite(u)
+        rest = torch.zeros_like(u[:, :1], dtype=torch.float64)
+        # The residual is (u - a) / interval plus what does not depend on a.
+        first = self.residual(rest, u.double())[:, :1]
+        return (self.interval * first).to(u.dtype)
