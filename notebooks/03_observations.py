@@ -157,7 +157,8 @@ plt.show()
 
 # %% [markdown]
 # Where time is an axis of the field, as for Burgers' equation, a sensor stands at a
-# place and sees all times: a column. The paper gives it five of them, on any grid.
+# place and sees all times: a column of the field, here a line, for time runs to the
+# right. The paper gives it five of them, on any grid.
 
 # %%
 rows = []

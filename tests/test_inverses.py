@@ -57,7 +57,9 @@ def test_an_inverse_is_near_the_input_and_can_be_an_input(pde):
 
     torch.testing.assert_close(pde.snap(found), found)
     if pde.error("inverse") == "error_rate":
-        assert metrics.error_rate(found, a, pde.snap).mean() < 0.03
+        # The splines of a resampled equation blur every interface.
+        limit = 0.1 if pde.kind == "resampled" else 0.03
+        assert metrics.error_rate(found, a, pde.snap).mean() < limit
     else:
         assert percent(found, a) < 8
 
