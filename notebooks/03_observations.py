@@ -219,10 +219,9 @@ counts.map(lambda value: f"{value:.3g}" if isinstance(value, float) else value)
 # have a mean of 0.13. The library offers both and a model's card says which was used.
 
 # %%
+dice = torch.rand(2, 100_000, generator=torch.Generator().manual_seed(seed))
 drawn = {
-    mixture: observe.sample_rates(
-        100_000, torch.Generator().manual_seed(seed), mixture=mixture
-    )
+    mixture: observe.sample_rates(*dice, mixture=mixture)
     for mixture in ("paper", "sparse")
 }
 with plots.style():

@@ -26,14 +26,17 @@ import torch
 from IPython.display import display
 from ipywidgets import interact
 
+# %%
 from prisma_lib import (
     checkpoints,
+    curves,
     data,
+    draws,
     edm,
     evaluate,
+    journal,
     observe,
     plots,
-    progress,
     train,
     training,
 )
@@ -83,17 +86,16 @@ print(f"{sum(p.numel() for p in model.parameters()):,} weights, {config.steps} s
 # > Sample task type $t \sim p(task)$ (uncond, full-fwd, full-inv, sparse-fwd,
 # > sparse-inv). Sample masks $(M_a, M_u) \sim p(M \mid t)$.
 #
-# Everything random in step 0 comes from one generator, keyed by the seed and the step.
-# The figure shows what one problem of each task lets the network see; white is unseen.
+# Everything random for the n-th image comes from streams keyed by the seed and $n$:
+# neither restarts nor the number of processes that share a batch change it. The figure
+# shows what one problem of each task lets the network see; white is unseen.
 
 # %%
 a, u = data.problems(model.pde, batch, split="train", seed=seed)
 x_0 = model.normalise(torch.cat([a, u], 1).to(where))
-draws = training.generator(config.seed, 1, 0, where)
-tasks = observe.sample_tasks(batch, draws)
-rates = observe.sample_rates(batch, draws, mixture=config.mask_mixture)
-masks = observe.task_masks(tasks, rates, (size, size), draws, model.pde.sensors)
-mask = torch.cat(masks, 1)
+noise = GRFNoise(model.pde.grid)
+drawn = draws.draw(config, model.pde, noise, draws.images(config, 0), where)
+tasks, mask = drawn.tasks, drawn.mask
 x_obs = torch.where(mask > 0, x_0, 0.0)
 
 # %%
@@ -124,12 +126,10 @@ plt.show()
 # EDM's draws ($P_{mean} = -1.2$, $P_{std} = 1.2$) and 11 % of ours (0 and 1.6).
 
 # %%
-offset = torch.rand(batch, generator=draws, device=where)
-slices = (torch.arange(batch, device=where) + offset) / batch
-z = torch.special.ndtri(slices.clamp(1e-6, 1 - 1e-6))
-sigma = (config.p_mean + config.p_std * z).exp()
-noise = GRFNoise(model.pde.grid)
-eps = noise.sample(batch, 2, draws)
+sigma, eps = drawn.sigma.to(where), drawn.noise
+share = torch.special.ndtr((sigma.log() - config.p_mean) / config.p_std)
+place = batch * share.cpu() - torch.arange(batch)  # in the slice of each problem
+assert -1e-3 < place.min() <= place.max() < 1 + 1e-3
 x_sigma = x_0 + sigma[:, None, None, None] * eps
 
 # %% [markdown]
@@ -149,7 +149,7 @@ laws = {"here": (config.p_mean, config.p_std), "EDM": (-1.2, 1.2)}
 with plots.style():
     figure, (left, middle, right) = plt.subplots(1, 3, figsize=(9, 2.7))
     for kind in ("paper", "sparse"):
-        p = observe.sample_rates(20_000, torch.Generator(), mixture=kind)
+        p = observe.sample_rates(*torch.rand(2, 20_000), mixture=kind)
         left.hist(p, 49, histtype="step", label=f'"{kind}", mean {p.mean():.2f}')
     left.set(xlabel="share of observed points p", ylabel="draws of 20,000")
     for name, law in laws.items():
@@ -187,36 +187,36 @@ pd.DataFrame(found, index=pd.Index(levels, name="noise level")).map("{:.2g}".for
 # $$L = \lambda(\sigma) \, \| D_\theta(x_\sigma, \sigma, x_{obs}, M, r) - x_0 \|^2$$
 #
 # The network evaluates $r$ itself. It starts with an output of zero: the untrained loss
-# is near 1, the variance of its target. `training.batch_loss` must return the same.
+# is near 1, the variance of its target. `training.losses` must return the same.
 
 # %%
 with torch.no_grad():
     difference = model(x_sigma, sigma, x_obs, mask) - x_0
     loss = (edm.loss_weight(sigma) * difference.square().mean((1, 2, 3))).mean()
-    library = training.batch_loss(config, model, noise, x_0, step=0)
-print(f"line by line {loss:.6f}, training.batch_loss {library:.6f}")
+    library = training.losses(config, model, x_0, drawn).mean()
+print(f"line by line {loss:.6f}, training.losses {library:.6f}")
 torch.testing.assert_close(loss, library)
 
 # %% [markdown]
 # ## The loop
 #
 # Line 12 is AdamW with clipped gradients and a learning rate that rises, then falls as
-# a cosine; predictions use an exponential average of the weights. `train.run` yields
-# after every step and saves once a minute: interrupt the cell, and with `resume = True`
-# the notebook goes on. We predict unseen problems before, during and after training.
+# a cosine; predictions use an exponential average of the weights. `train.watched`
+# yields after every step, says how long it will take, and saves once a minute:
+# interrupt the cell, and with `resume = True` the notebook goes on, bitwise as if it
+# had not stopped. We predict unseen problems before, during and after training.
 
 # %%
 folder = Path(out) / "run"
 if not resume:
     shutil.rmtree(folder, ignore_errors=True)
-elif (folder / train.STATE).exists():
-    state = train.load_state(folder, state, config)
+state = train.begin(config, folder, device)
 bench = evaluate.benchmark(model.pde, problems, seed)
 observation = evaluate.observation_of(bench, "forward", "full")
 
 
 def solver(state):
-    return PrismaSolver(state.average.module.eval(), edm.Schedule(sampler_steps))
+    return PrismaSolver(state.average, edm.Schedule(sampler_steps))
 
 
 def predict(state):
@@ -231,28 +231,32 @@ def score(method, name):
 
 
 # %%
-metrics, history, pictures = [], [], {state.step * batch: predict(state)}
+metrics, pictures = [], {state.images: predict(state)}
 score(MeanField(model.pde), "mean field")
 score(solver(state), "before")
 marks = [config.steps * k // 4 for k in (1, 2, 4)]
-with progress.bar(config.steps, "step", shown=interactive) as bar:
-    for state in train.run(config, folder, device):
-        bar.update(state.step - bar.n)
-        entry = {"images": state.step * batch, "loss": state.loss}
-        history.append(entry | {"learning_rate": state.learning_rate})
-        if state.step in marks:
-            pictures[state.step * batch] = predict(state)
+every = max(1, config.steps // 50)
+view = display(display_id=True) if interactive else None  # grows while it trains
+for _ in train.watched(state, folder, shown=interactive, log_every=every):
+    if state.step in marks:
+        pictures[state.images] = predict(state)
+    if view and state.step % (5 * every) == 0:
+        view.update(live := curves.training_curves(journal.read(folder)))
+        plt.close(live)
 score(solver(state), "after")
 print(f"{state.step} steps of {batch} problems in {state.seconds:.0f} s")
 
 # %%
-if history:  # a finished run that was resumed has none
-    plots.training_curves(history).savefig(Path(out) / "loss.png", dpi=150)
-    plt.show()
+rows = journal.read(folder)
+curves.training_curves(rows).savefig(Path(out) / "loss.png", dpi=150)
+plt.show()
+pd.Series(rows[-1]["loss_by_task"], name="loss by task").round(3)
 
 # %% [markdown]
 # The loss is noisy because every batch mixes other tasks, and it stays above zero:
-# where little is observed, nobody can know what the noise has buried.
+# where little is observed, nobody can know what the noise has buried. The right panel
+# has it by decade of the noise level. The log, `run/log.jsonl`, also has images per
+# second, the gradient's norm and the loss by task, whose last row stands above.
 #
 # ## The same test problems, again and again
 #

@@ -5,23 +5,19 @@ from a file. The card holds what is needed to rebuild the model (equation, setti
 statistics, checksum) and what a reader wants to know (training, measured errors).
 """
 
-import hashlib
 import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load as load_tensors
-from safetensors.torch import save as save_tensors
-from torch import Tensor
 
 from prisma_lib import devices, pdes
 from prisma_lib.errors import CheckpointError, PrismaError
 from prisma_lib.files import write_atomically, write_json
 from prisma_lib.model import ModelConfig, Prisma
 from prisma_lib.pdes.base import Statistics
+from prisma_lib.tensorfile import check_fit, pack, unpack
 
 FORMAT = 1
 WEIGHTS, CARD = "model.safetensors", "card.json"
@@ -57,9 +53,8 @@ def save(
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    weights = {k: v.detach().to("cpu", dtype) for k, v in model.state_dict().items()}
-    _check_finite(weights, folder)
-    content = save_tensors({k: v.contiguous() for k, v in weights.items()})
+    weights = {k: v.detach().to(dtype) for k, v in model.state_dict().items()}
+    content, entry = pack(weights, folder)
     pde = model.pde
     card: Card = {
         "format": FORMAT,
@@ -73,11 +68,7 @@ def save(
         "model": asdict(model.config),
         "parameters": sum(p.numel() for p in model.parameters()),
         "statistics": asdict(model.statistics),
-        "weights": {
-            "dtype": str(dtype).removeprefix("torch."),
-            "bytes": len(content),
-            "sha256": hashlib.sha256(content).hexdigest(),
-        },
+        "weights": {"dtype": str(dtype).removeprefix("torch."), **entry},
         **(notes or {}),
     }
     write_atomically(folder / WEIGHTS, content)
@@ -156,9 +147,9 @@ def load(name: str | Path, *, pde: str | None = None, device: str = "cpu") -> Pr
         )
     target = devices.resolve(device)
     model = build(card, folder)
-    weights = _read_weights(folder / WEIGHTS, card["weights"])
-    _check_names(set(weights), set(model.state_dict()), folder)
-    _check_shapes(weights, model.state_dict(), folder)
+    weights = unpack(folder / WEIGHTS, card["weights"])
+    stored = getattr(torch, card["weights"]["dtype"])
+    check_fit(weights, model.state_dict(), folder, stored)
     model.load_state_dict({k: v.float() for k, v in weights.items()})
     return model.eval().requires_grad_(False).to(target)
 
@@ -182,54 +173,3 @@ def build(card: Card, source: Path) -> Prisma:
         return Prisma(problem, ModelConfig.from_dict(card["model"]), numbers)
     except (KeyError, TypeError, PrismaError) as error:
         raise CheckpointError(f"{source}: the card makes no model: {error}") from error
-
-
-def _read_weights(path: Path, entry: Card) -> dict[str, Tensor]:
-    content = path.read_bytes() if path.is_file() else b""
-    if len(content) != entry["bytes"]:
-        raise CheckpointError(
-            f"corrupt: {path} has {len(content)} bytes, its card says "
-            f"{entry['bytes']} (truncated?); restore the file, for example with git"
-        )
-    if hashlib.sha256(content).hexdigest() != entry["sha256"]:
-        raise CheckpointError(f"corrupt: checksum mismatch of {path}; restore the file")
-    try:
-        weights: dict[str, Tensor] = load_tensors(content)
-    except SafetensorError as error:
-        raise CheckpointError(f"corrupt: {path}: {error}") from error
-    expected = getattr(torch, entry["dtype"])
-    for name, value in weights.items():
-        if value.dtype != expected:
-            raise CheckpointError(
-                f"{path}: {name} is {value.dtype}, the card says {expected}"
-            )
-    _check_finite(weights, path)
-    return weights
-
-
-def _check_finite(weights: dict[str, Tensor], source: Path) -> None:
-    for name, value in weights.items():
-        if not torch.isfinite(value).all():
-            raise CheckpointError(
-                f"{source}: weight {name} has NaN or Inf; use an earlier checkpoint"
-            )
-
-
-def _check_names(found: set[str], wanted: set[str], source: Path) -> None:
-    if found != wanted:
-        missing, extra = sorted(wanted - found)[:3], sorted(found - wanted)[:3]
-        raise CheckpointError(
-            f"{source}: weights do not fit the card's model: missing {missing}, "
-            f"unexpected {extra}"
-        )
-
-
-def _check_shapes(
-    found: dict[str, Tensor], wanted: dict[str, Tensor], source: Path
-) -> None:
-    for name, value in found.items():
-        if value.shape != wanted[name].shape:
-            raise CheckpointError(
-                f"{source}: {name} has shape {tuple(value.shape)}, the card's model "
-                f"needs {tuple(wanted[name].shape)}"
-            )

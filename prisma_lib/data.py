@@ -28,6 +28,7 @@ from prisma_lib.splits import (
     checked_statistics,
     problems,
     sample_numbers,
+    solved,
     statistics,
     stream,
 )
@@ -42,6 +43,7 @@ __all__ = [
     "make",
     "problems",
     "sample_numbers",
+    "solved",
     "statistics",
     "stream",
     "verify",

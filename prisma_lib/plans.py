@@ -129,6 +129,24 @@ def read_training(path: Path | str, scale: str) -> Values:
     return read_base(path, scale, [entry.name for entry in fields(TrainConfig)])
 
 
+def read_trainings(path: Path | str, scale: str) -> dict[str, Values]:
+    """Returns the settings of every training of a plan, by name.
+
+    Args:
+        path: The plan; `zip` and `grid` make several trainings of it.
+        scale: Name of the scale.
+
+    Raises:
+        ConfigError: When the plan or the scale cannot be used.
+    """
+    path = Path(path)
+    common = read_training(path, scale)
+    return {
+        varied.get("name") or "-".join(label(varied)): {**common, **varied}
+        for varied in variations(path, read(path))
+    }
+
+
 def place(path: Path, key: str) -> str:
     """Says in which line of a file a key stands."""
     for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):

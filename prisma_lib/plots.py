@@ -1,4 +1,4 @@
-"""Pictures of fields, spectra and training: the only room that draws.
+"""Pictures of fields, spectra and errors: the only room that draws.
 
 A function takes tensors and returns a matplotlib figure; the notebook decides where it
 goes. The first tensor axis runs to the right, the second upwards.
@@ -271,28 +271,6 @@ def error_bars(rows: Sequence[Mapping[str, Any]]) -> Figure:
         axis.set_ylabel("error, %")
         axis.legend(ncols=len(methods), loc="upper left")
         axis.set_ylim(LOWEST, axis.get_ylim()[1] * 3)
-    return figure
-
-
-def training_curves(log: Sequence[Mapping[str, float]]) -> Figure:
-    """Draws loss and learning rate against the number of training images.
-
-    Args:
-        log: Entries with `images`, `loss` and `learning_rate`.
-    """
-    images = np.array([entry["images"] for entry in log])
-    loss = np.array([entry["loss"] for entry in log])
-    with style():
-        figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3))
-        left.plot(images, loss, alpha=0.35, label="batch")
-        window = max(1, len(loss) // 20)
-        smooth = np.convolve(loss, np.ones(window) / window, mode="valid")
-        middle = images[window // 2 :][: len(smooth)]
-        left.plot(middle, smooth, color="C0", label=f"mean of {window}")
-        left.set(xlabel="training images", ylabel="denoising loss", yscale="log")
-        left.legend()
-        right.plot(images, [entry["learning_rate"] for entry in log], color="C1")
-        right.set(xlabel="training images", ylabel="learning rate")
     return figure
 
 

@@ -19,6 +19,7 @@ from prisma_lib.pdes.base import BLOCK, PDE, Field, Interior, Statistics
 from prisma_lib.storage import BATCH
 
 log = logging.getLogger(__name__)
+Device = torch.device | str | None
 
 SPLITS = {"train": 0, "validation": BLOCK, "test": 2 * BLOCK}
 
@@ -87,7 +88,7 @@ def batches(pde: PDE, seed: int, numbers: range) -> Iterator[tuple[Field, Field]
     """
     check_seed(seed)
     for lower in range(0, len(numbers), BATCH):
-        yield _solved(pde, seed, numbers[lower : lower + BATCH], None)
+        yield solved(pde, seed, numbers[lower : lower + BATCH], None)
 
 
 def stream(
@@ -95,7 +96,7 @@ def stream(
     batch: int,
     seed: int = 0,
     step: int = 0,
-    device: torch.device | str | None = None,
+    device: Device = None,
 ) -> Iterator[tuple[Field, Field]]:
     """Yields fresh training problems without end; none comes twice.
 
@@ -118,13 +119,21 @@ def stream(
     check_seed(seed)
     while True:
         numbers = sample_numbers("train", batch, step * batch)
-        yield _solved(pde, seed, numbers, device)
+        yield solved(pde, seed, numbers, device)
         step += 1
 
 
-def _solved(
-    pde: PDE, seed: int, numbers: range, device: torch.device | str | None
+def solved(
+    pde: PDE, seed: int, numbers: Sequence[int], device: Device = None
 ) -> tuple[Field, Field]:
+    """Draws and solves numbered problems of a stream, all at once.
+
+    Returns:
+        Inputs and solutions, float32, on `device`; inputs are drawn on the CPU.
+
+    Raises:
+        NumericsError: When a solution is not finite, with the number of its problem.
+    """
     try:
         a, u = pde.pair(seed, numbers, device)
     except NumericsError as error:

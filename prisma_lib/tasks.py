@@ -14,29 +14,18 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from prisma_lib.errors import ConfigError, unknown_name
-from prisma_lib.pdes.base import Field, Sensors
+from prisma_lib.pdes.base import Field
 
 TASKS = ("uncond", "full_forward", "full_inverse", "sparse_forward", "sparse_inverse")
 TASK_PROBABILITIES = (0.1, 0.25, 0.25, 0.2, 0.2)
+MIXTURES = ("paper", "sparse")
 
 
-def sample_tasks(
-    num: int,
-    generator: torch.Generator,
-    probabilities: Sequence[float] = TASK_PROBABILITIES,
-) -> Int[Tensor, " b"]:
-    """Draws tasks for a training batch.
-
-    Args:
-        num: Number of tasks.
-        generator: Source of randomness; its device is used.
-        probabilities: One for each of `TASKS`; they sum to 1.
-
-    Returns:
-        Positions in `TASKS`.
+def check_probabilities(probabilities: Sequence[float]) -> None:
+    """Refuses task probabilities that are none.
 
     Raises:
-        ConfigError: When a probability is negative or they do not sum to 1.
+        ConfigError: When one is negative or they do not sum to 1.
     """
     total = math.fsum(probabilities)
     if (
@@ -48,19 +37,55 @@ def sample_tasks(
             f"task probabilities {tuple(probabilities)} sum to {total:g}: give "
             f"{len(TASKS)} values of at least 0 that sum to 1, for {', '.join(TASKS)}"
         )
-    weights = torch.tensor(probabilities, device=generator.device)
-    return torch.multinomial(weights, num, replacement=True, generator=generator)
+
+
+def sample_tasks(
+    uniform: Float[Tensor, " b"],
+    probabilities: Sequence[float] = TASK_PROBABILITIES,
+) -> Int[Tensor, " b"]:
+    """Turns uniform numbers into tasks for training.
+
+    Args:
+        uniform: Uniform in [0, 1), one for each task.
+        probabilities: One for each of `TASKS`; they sum to 1.
+
+    Returns:
+        Positions in `TASKS`.
+
+    Raises:
+        ConfigError: When a probability is negative or they do not sum to 1.
+    """
+    check_probabilities(probabilities)
+    weights = torch.tensor(probabilities, dtype=torch.float64, device=uniform.device)
+    upper = weights.cumsum(0)
+    # The last bound of a task that can be drawn is 1 exactly, in spite of rounding.
+    return torch.searchsorted(upper / upper[-1], uniform.double(), right=True)
+
+
+def check_rates(p_min: float, p_max: float, mixture: str, alpha: float = 3.0) -> None:
+    """Refuses a law of observation rates that is none.
+
+    Raises:
+        ConfigError: When the range, the exponent or the mixture is impossible.
+    """
+    if not 0 < p_min <= p_max <= 1 or not 0 < alpha < math.inf:
+        raise ConfigError(
+            f"p_min={p_min}, p_max={p_max}, alpha={alpha}: observation rates need "
+            "0 < p_min <= p_max <= 1 and alpha above 0, such as p_min=0.01, p_max=0.5"
+        )
+    if mixture not in MIXTURES:
+        raise unknown_name("mask mixture", mixture, MIXTURES)
 
 
 def sample_rates(
-    num: int,
-    generator: torch.Generator,
+    coin: Float[Tensor, " b"],
+    uniform: Float[Tensor, " b"],
     p_min: float = 0.01,
     p_max: float = 0.5,
     alpha: float = 3.0,
     mixture: str = "paper",
 ) -> Float[Tensor, " b"]:
-    r"""Draws the share of observed points for each sparse problem.
+    r"""Turns uniform numbers into the share of observed points of each sparse problem.
 
     With equal chance one of
 
@@ -71,8 +96,8 @@ def sample_rates(
     0.38), against its words; `mixture="sparse"` takes $V = U^\alpha$.
 
     Args:
-        num: Number of rates.
-        generator: Source of randomness; its device is used.
+        coin: Uniform in [0, 1); below one half it chooses the first.
+        uniform: $U$, uniform in [0, 1).
         p_min: Smallest rate, above 0.
         p_max: Largest rate, at most 1.
         alpha: Exponent, above 0.
@@ -87,14 +112,7 @@ def sample_rates(
     Reference:
         PRISMA, appendix "Implementation details".
     """
-    if not 0 < p_min <= p_max <= 1 or alpha <= 0:
-        raise ConfigError(
-            f"p_min={p_min}, p_max={p_max}, alpha={alpha}: observation rates need "
-            "0 < p_min <= p_max <= 1 and alpha above 0"
-        )
-    if mixture not in ("paper", "sparse"):
-        raise unknown_name("mask mixture", mixture, ("paper", "sparse"))
-    coin, uniform = torch.rand(2, num, generator=generator, device=generator.device)
+    check_rates(p_min, p_max, mixture, alpha)
     power = uniform**alpha
     leaning = 1 - power if mixture == "paper" else power
     return p_min + (p_max - p_min) * torch.where(coin < 0.5, 0.1 * uniform, leaning)
@@ -103,29 +121,21 @@ def sample_rates(
 def task_masks(
     tasks: Int[Tensor, " b"] | Sequence[str],
     rates: Float[Tensor, " b"],
-    shape: tuple[int, int],
-    generator: torch.Generator,
-    sensors: Sensors = "points",
+    uniform: Field,
 ) -> tuple[Field, Field]:
-    """Draws the masks of a training batch.
+    """Turns uniform numbers into the masks of a training batch.
 
     Args:
         tasks: Task of each problem: positions in `TASKS` or names.
         rates: Share of observed points of each problem if its task is sparse.
-        shape: Points per axis.
-        generator: Source of randomness; its device is used.
-        sensors: Whether a sparse task draws "points" or whole "columns", positions on
-            the last axis.
+        uniform: Uniform in [0, 1), one for each point; the same along the first axis
+            where sensors stand at whole columns.
 
     Returns:
-        `mask_a` and `mask_u`, 0 or 1.
+        `mask_a` and `mask_u`, 0 or 1, on the device of `uniform`.
     """
-    device = generator.device
     numbers = tasks if isinstance(tasks, Tensor) else task_numbers(tasks)
-    drawn = shape if sensors == "points" else (1, shape[1])
-    uniform = torch.rand(len(rates), 1, *drawn, generator=generator, device=device)
-    uniform = uniform.expand(-1, -1, *shape)
-    level_a, level_u = levels(numbers.to(device), rates.to(device))
+    level_a, level_u = levels(numbers.to(uniform.device), rates.to(uniform.device))
     return (uniform < level_a).to(torch.float32), (uniform < level_u).to(torch.float32)
 
 

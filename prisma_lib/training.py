@@ -1,101 +1,44 @@
 """Training as a generator of states.
 
-`loop` yields its state after every step; progress bars, checkpoints and pictures belong
-to the caller. Everything random in step `i` is drawn from streams keyed by the seed and
-`i`, so that a run continues from a checkpoint as if it had not stopped. Every batch
-holds fresh problems: no field is ever seen twice.
+`loop` yields its state after every step. The average of the weights, log, checkpoints,
+progress bars, pictures and an early stop belong to callers: each takes the states and
+passes them on. Everything random in a step is drawn from streams keyed by the seed and
+the number of the image, so that a run continues from a checkpoint as if it had not
+stopped.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
-from typing import Any
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor, nn
-from torch.optim.swa_utils import AveragedModel
+from torch import nn
 
-from prisma_lib import data, pdes
-from prisma_lib.edm import loss_weight
-from prisma_lib.errors import ConfigError, NumericsError, unknown_name
+from prisma_lib import feeds, guards, pdes
+from prisma_lib.draws import Draws, draw, images
+from prisma_lib.feeds import BLOCK, Source
 from prisma_lib.fields import GRFNoise
+from prisma_lib.guards import Errors
 from prisma_lib.model import ModelConfig, Prisma
-from prisma_lib.tasks import sample_rates, sample_tasks, task_masks
+from prisma_lib.observe import Pair
+from prisma_lib.recipes import Optimisers, optimiser, weight
+from prisma_lib.trainconfig import TrainConfig
 
-BLOCK = 8  # steps whose problems are solved together: the solver is faster in bulk
+__all__ = [
+    "BLOCK",
+    "TrainConfig",
+    "TrainState",
+    "averaged",
+    "learning_rate",
+    "loop",
+    "losses",
+    "start",
+]
 
-
-@dataclass(frozen=True)
-class TrainConfig:
-    """The settings of a training run.
-
-    Args:
-        pde: Name of the equation.
-        size: Points per axis.
-        options: Options of the equation that differ from its defaults.
-        preset: Name of a model preset.
-        model: Model settings that differ from the preset.
-        name: Name of the model; its folder under outputs/models.
-        images: Training problems in all; the learning rate falls to 0 over them.
-        batch: Problems per step.
-        learning_rate: Peak of AdamW's learning rate.
-        warmup: Images over which the learning rate rises linearly.
-        weight_decay: AdamW's decoupled weight decay.
-        ema_half_life: Half-life of the weight average, in images.
-        clip: Largest norm of the gradient.
-        p_mean: Mean of ln sigma.
-        p_std: Standard deviation of ln sigma.
-        mask_mixture: "paper" or "sparse": how observation rates are drawn.
-        seed: Seed of everything.
-
-    Raises:
-        ConfigError: When a value is out of range.
-    """
-
-    pde: str = "darcy"
-    size: int = 32
-    options: dict[str, Any] | None = None
-    preset: str = "small"
-    model: dict[str, Any] | None = None
-    name: str = "darcy-32"
-    images: int = 200_000
-    batch: int = 32
-    learning_rate: float = 2e-3
-    warmup: int = 3_200
-    weight_decay: float = 1e-4
-    ema_half_life: int = 10_000
-    clip: float = 1.0
-    p_mean: float = 0.0
-    p_std: float = 1.6
-    mask_mixture: str = "paper"
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        for name in ("images", "batch", "learning_rate", "p_std", "clip"):
-            if not getattr(self, name) > 0:
-                raise ConfigError(f"{name}={getattr(self, name)} must be positive")
-        if self.images < self.batch:
-            raise ConfigError(
-                f"images={self.images} is less than one batch of {self.batch}"
-            )
-
-    @property
-    def steps(self) -> int:
-        """Number of optimiser steps."""
-        return self.images // self.batch
-
-    @classmethod
-    def from_dict(cls, settings: dict[str, Any]) -> "TrainConfig":
-        """Builds the settings from plain values.
-
-        Raises:
-            ConfigError: When a name is unknown or a value out of range.
-        """
-        known = [entry.name for entry in fields(cls)]
-        for name in settings:
-            if name not in known:
-                raise unknown_name("training setting", name, known)
-        return replace(cls(), **settings)
+DROPOUT = 2  # purpose of a random stream
 
 
 @dataclass
@@ -103,30 +46,42 @@ class TrainState:
     """A training run after a step.
 
     Args:
-        step: Steps done.
+        config: Settings of the run.
+        source: Where its clean pairs come from.
         model: The network that is being trained.
-        average: Exponential moving average of its weights.
-        optimiser: AdamW with its moments.
-        loss: Loss of the last batch.
-        learning_rate: Learning rate of the last step.
+        average: The same network with the moving average of the weights.
+        optimiser: What moves the weights, with its moments.
+        step: Steps done.
         seconds: Time spent on all steps so far, over all restarts.
+        learning_rate: Learning rate of the last step.
+        losses: Weighted error of each image of the last batch.
+        gradient_norm: Norm of its gradient, before clipping.
+        problems: Numbers of the problems in it.
+        draws: What was drawn for them.
     """
 
-    step: int
+    config: TrainConfig
+    source: Source
     model: Prisma
-    average: AveragedModel
-    optimiser: torch.optim.Optimizer
-    loss: float = float("nan")
-    learning_rate: float = 0.0
+    average: Prisma
+    optimiser: Optimisers
+    step: int = 0
     seconds: float = 0.0
+    learning_rate: float = 0.0
+    losses: Sequence[float] = ()
+    gradient_norm: float = 0.0
+    problems: Sequence[int] = ()
+    draws: Draws | None = None
 
+    @property
+    def loss(self) -> float:
+        """Loss of the last batch; NaN before the first."""
+        return sum(self.losses) / len(self.losses) if self.losses else math.nan
 
-def generator(
-    seed: int, purpose: int, step: int, device: torch.device
-) -> torch.Generator:
-    """Returns the random generator of one purpose in one step."""
-    key = np.random.SeedSequence([seed, purpose, step]).generate_state(1, np.uint64)
-    return torch.Generator(device).manual_seed(int(key[0] >> np.uint64(1)))
+    @property
+    def images(self) -> int:
+        """Number of problems trained on."""
+        return self.step * self.config.batch
 
 
 def start(config: TrainConfig, device: torch.device) -> TrainState:
@@ -135,127 +90,118 @@ def start(config: TrainConfig, device: torch.device) -> TrainState:
     Args:
         config: Settings of the run.
         device: Where it computes.
+
+    Raises:
+        ConfigError: When the equation, the preset or a model setting is unknown.
+        DataError: When the data file cannot be trained on.
     """
     pde = pdes.load(config.pde, size=config.size, **(config.options or {}))
+    settings = ModelConfig.preset(config.preset, **(config.model or {}))
+    source = feeds.source(config, pde)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
-        settings = ModelConfig.preset(config.preset, **(config.model or {}))
-        model = Prisma(pde, settings, data.statistics(pde, seed=config.seed))
+        model = Prisma(pde, settings, source.statistics)
     model.to(device)
-
-    def decayed(average: Tensor, current: Tensor, count: Tensor | int) -> Tensor:
-        # The window grows with the run at first, so that the start is forgotten.
-        seen = (float(count) + 1) * config.batch
-        half_life = min(config.ema_half_life, 0.05 * seen)
-        return torch.lerp(current, average, 0.5 ** (config.batch / half_life))
-
-    average = AveragedModel(model, avg_fn=decayed)
-    optimiser = torch.optim.AdamW(
-        model.parameters(),
-        lr=config.learning_rate,
-        betas=(0.9, 0.99),
-        weight_decay=config.weight_decay,
+    average = deepcopy(model).eval().requires_grad_(False)
+    moves = optimiser(
+        config.optimiser, model, config.learning_rate, config.weight_decay
     )
-    return TrainState(0, model, average, optimiser)
+    return TrainState(config, source, model, average, moves)
 
 
-def loop(config: TrainConfig, state: TrainState) -> Iterator[TrainState]:
+def loop(state: TrainState, part: range | None = None) -> Iterator[TrainState]:
     """Trains from a state to the end of the budget.
 
     Args:
-        config: Settings of the run.
         state: Where to begin; changed in place.
+        part: Positions in each batch that this process trains on, without gaps; all by
+            default. The draws of an image do not depend on it.
 
     Yields:
         The state after each step.
 
     Raises:
-        NumericsError: When loss or gradient is not finite; the weights are then those
-            of the step before.
+        DataError: When the data have another scale than the noise levels are made for.
+        NumericsError: When loss, gradient or a weight is not finite; the weights are
+            then those of the step before.
     """
-    device = state.model.mean.device
-    noise = GRFNoise(state.model.pde.grid)
-    state.model.train()
-    batches = _batches(config, state, device)
+    config, model = state.config, state.model
+    feeds.check_scale(config, state.source, model)
+    noise = GRFNoise(model.pde.grid)
+    weights = list(model.parameters())
+    pairs = feeds.batches(config, state.source, model, state.step, part)
+    model.train()
     for step in range(state.step, config.steps):
-        x_0 = next(batches)
-        rate = _learning_rate(config, step)
-        for group in state.optimiser.param_groups:
-            group["lr"] = rate
-        loss = batch_loss(config, state.model, noise, x_0, step)
-        state.optimiser.zero_grad(set_to_none=True)
-        loss.backward()
-        try:
-            nn.utils.clip_grad_norm_(
-                state.model.parameters(), config.clip, error_if_nonfinite=True
-            )
-        except RuntimeError as error:
-            raise NumericsError(
-                f"step {step}: loss {loss.item()} gave a non-finite gradient; lower "
-                "the learning rate or resume from the last checkpoint"
-            ) from error
-        state.optimiser.step()
-        state.average.update_parameters(state.model)
-        state.step, state.loss, state.learning_rate = step + 1, loss.item(), rate
+        problems, x_0 = next(pairs)
+        draws = draw(config, model.pde, noise, images(config, step, part), x_0.device)
+        errors = losses(config, model, x_0, draws)
+        state.optimiser.zero_grad()
+        errors.mean().backward()
+        gradient = nn.utils.get_total_norm(
+            [p.grad for p in weights if p.grad is not None]
+        )
+        suspects = guards.Suspects(step, model, problems, x_0, draws)
+        state.losses, state.gradient_norm = guards.read(errors, gradient, suspects)
+        nn.utils.clip_grads_with_norm_(weights, config.clip, gradient)
+        state.learning_rate = learning_rate(config, step)
+        state.optimiser.step(state.learning_rate)
+        state.step, state.problems, state.draws = step + 1, problems, draws
         yield state
 
 
-def batch_loss(
-    config: TrainConfig, model: Prisma, noise: GRFNoise, x_0: Tensor, step: int
-) -> Tensor:
-    """Computes the denoising loss of one batch.
+def losses(config: TrainConfig, model: Prisma, x_0: Pair, draws: Draws) -> Errors:
+    """Computes the denoising loss of each image of a batch.
 
     Args:
         config: Settings of the run.
         model: The network.
-        noise: Diffusion noise on the training grid.
         x_0: Clean pairs, normalised.
-        step: Number of the step, which keys all draws.
+        draws: What was drawn for them.
 
     Returns:
-        Mean over batch, fields and points of the weighted squared error.
+        Mean over fields and points of the weighted squared error.
 
     Reference:
         PRISMA, algorithm 1. arXiv 2512.01370.
     """
-    num, device = len(x_0), x_0.device
-    draws = generator(config.seed, 1, step, device)
-    tasks = sample_tasks(num, draws)
-    rates = sample_rates(num, draws, mixture=config.mask_mixture)
-    pde = model.pde
-    masks = task_masks(tasks, rates, pde.grid.shape, draws, pde.sensors)
-    # A sensor measures all channels of its field.
-    pairs = zip(masks, pde.channels, strict=True)
-    mask = torch.cat([field.expand(-1, c, -1, -1) for field, c in pairs], 1)
-    # One noise level per equal slice of probability: the same law, less variance.
-    slices = (
-        torch.arange(num, device=device)
-        + torch.rand(num, generator=draws, device=device)
-    ) / num
-    z = torch.special.ndtri(slices.clamp(1e-6, 1 - 1e-6))
-    sigma = (config.p_mean + config.p_std * z).exp()
-    eps = noise.sample(num, x_0.shape[1], draws)
-    x_sigma = x_0 + sigma[:, None, None, None] * eps
-    denoised = model(x_sigma, sigma, torch.where(mask > 0, x_0, 0.0), mask)
+    sigma, mask = draws.sigma.to(x_0.device, non_blocking=True), draws.mask
+    x_sigma = x_0 + sigma[:, None, None, None] * draws.noise
+    with _dropout(config, model, draws):
+        denoised = model(x_sigma, sigma, torch.where(mask > 0, x_0, 0.0), mask)
     error = (denoised - x_0).square().mean((1, 2, 3))
-    return (loss_weight(sigma) * error).mean()
+    return weight(config.weighting, sigma) * error
 
 
-def _batches(
-    config: TrainConfig, state: TrainState, device: torch.device
-) -> Iterator[Tensor]:
-    first = state.step // BLOCK
-    blocks = data.stream(
-        state.model.pde, config.batch * BLOCK, config.seed, first, device=device
-    )
-    skip = state.step - first * BLOCK
-    for a, u in blocks:
-        x = state.model.normalise(torch.cat([a, u], 1))
-        yield from x.split(config.batch)[skip:]
-        skip = 0
+@contextmanager
+def _dropout(config: TrainConfig, model: Prisma, draws: Draws) -> Iterator[None]:
+    """Keys the features that are dropped by the first image of the batch."""
+    if not model.config.dropout:
+        yield
+        return
+    device = draws.mask.device
+    key = np.random.SeedSequence([config.seed, DROPOUT, draws.numbers[0]])
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        torch.manual_seed(int(key.generate_state(1, np.uint64)[0]))
+        yield
 
 
-def _learning_rate(config: TrainConfig, step: int) -> float:
+def learning_rate(config: TrainConfig, step: int) -> float:
+    """Returns the learning rate of a step: a linear rise, then half a cosine to 0."""
     rise = min(1.0, (step + 1) * config.batch / max(config.warmup, 1))
-    fall = 0.5 * (1 + np.cos(np.pi * step / config.steps))
-    return config.learning_rate * rise * float(fall)
+    fall = 0.5 * (1 + math.cos(math.pi * step / config.steps))
+    return config.learning_rate * rise * fall
+
+
+def averaged(states: Iterator[TrainState]) -> Iterator[TrainState]:
+    """Moves the average of the weights after each step and passes the states on."""
+    for state in states:
+        config = state.config
+        # The window grows with the run at first, so that the start is forgotten.
+        half_life = min(config.ema_half_life, 0.05 * state.images)
+        share = 1 - 0.5 ** (config.batch / half_life)
+        average, current = (
+            [weight.detach() for weight in network.parameters()]
+            for network in (state.average, state.model)
+        )
+        torch._foreach_lerp_(average, current, share)
+        yield state

@@ -190,7 +190,7 @@ def test_training_shows_the_same_sensors_in_every_frame():
     masks = []
     state.model.register_forward_pre_hook(lambda _, given: masks.append(given[3]))
 
-    losses = [after.loss for after in loop(config, state)]
+    losses = [after.loss for after in loop(state)]
 
     assert np.isfinite(losses).all()
     assert len(masks) == 3

@@ -43,7 +43,8 @@ def batch(pde, build):
     a, u = data.problems(pde, 10, split="test")
     generator = torch.Generator().manual_seed(0)
     tasks = [TASKS[i % 5] for i in range(10)]
-    mask = torch.cat(task_masks(tasks, torch.full((10,), 0.1), (16, 16), generator), 1)
+    uniform = torch.rand(10, 1, 16, 16, generator=generator)
+    mask = torch.cat(task_masks(tasks, torch.full((10,), 0.1), uniform), 1)
     x_0 = build().normalise(torch.cat([a, u], 1))
     eps = torch.randn(x_0.shape, generator=generator)
     return x_0, eps, torch.where(mask > 0, x_0, 0.0), mask

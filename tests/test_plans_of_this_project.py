@@ -6,8 +6,10 @@ import pytest
 
 from prisma_lib import plans, runs
 from prisma_lib.provenance import ROOT
+from prisma_lib.training import TrainConfig
 
-PLANS = sorted((ROOT / "params").glob("*.yaml"))
+EVERY = sorted((ROOT / "params").glob("*.yaml"))
+PLANS = [path for path in EVERY if {"notebook", "include"} & plans.read(path).keys()]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.py"))
 
 
@@ -15,6 +17,18 @@ NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.py"))
 @pytest.mark.parametrize("plan", PLANS, ids=lambda path: path.stem)
 def test_plan_is_sound_at_every_scale(plan, scale):
     assert plans.cells(plan, scale)
+
+
+@pytest.mark.parametrize("scale", plans.SCALES)
+@pytest.mark.parametrize(
+    "plan", sorted({*EVERY} - {*PLANS}), ids=lambda path: path.stem
+)
+def test_plan_of_trainings_is_sound_at_every_scale(plan, scale):
+    trainings = plans.read_trainings(plan, scale)
+
+    assert {TrainConfig.from_dict(each).name for each in trainings.values()} == {
+        *trainings
+    }
 
 
 def test_every_notebook_has_a_plan():

@@ -4,7 +4,7 @@ import matplotlib.pyplot as plt
 import pytest
 import torch
 
-from prisma_lib import pdes, plots
+from prisma_lib import curves, pdes, plots
 from prisma_lib.observe import observation
 from prisma_lib.solve import Solution
 
@@ -105,15 +105,17 @@ def test_bars_stand_for_the_values_of_their_cells():
     assert [bar.get_height() for bar in figure.axes[0].patches] == [2, 8, 4]
 
 
-def test_training_curves_show_every_entry():
-    log = [
+def test_training_curves_show_every_row_and_every_noise_level():
+    rows = [
         {"images": 32 * i, "loss": 1 / (1 + i), "learning_rate": 1e-3}
+        | {"loss_by_sigma": {"0.1": 0.5, "1": 0.2} if i % 2 else {"1": 0.3}}
         for i in range(40)
     ]
 
-    figure = plots.training_curves(log)
+    curve, rates, levels = curves.training_curves(rows).axes
 
-    assert len(figure.axes[0].lines[0].get_xdata()) == 40
+    assert len(curve.lines[0].get_xdata()) == len(rates.lines[0].get_xdata()) == 40
+    assert [len(line.get_xdata()) for line in levels.lines] == [20, 40]
 
 
 def test_a_solution_draws_itself():

@@ -25,7 +25,8 @@ def setting(request, kept):
     tasks = [task for task in TASKS for _ in range(EACH)]
     rates = torch.full((len(tasks),), 0.2)
     generator = torch.Generator().manual_seed(0)
-    mask = torch.cat(task_masks(tasks, rates, (SIZE, SIZE), generator), 1)
+    uniform = torch.rand(len(tasks), 1, SIZE, SIZE, generator=generator)
+    mask = torch.cat(task_masks(tasks, rates, uniform), 1)
     return model, x_0, torch.where(mask > 0, x_0, 0.0), mask
 
 

@@ -13,13 +13,17 @@ from prisma_lib.tasks import (
 )
 
 
+def dice():
+    return torch.Generator().manual_seed(0)
+
+
 def test_probabilities_of_the_tasks_sum_to_one():
     assert math.fsum(TASK_PROBABILITIES) == pytest.approx(1)
     assert len(TASK_PROBABILITIES) == len(TASKS)
 
 
 def test_tasks_are_drawn_with_their_probabilities():
-    tasks = sample_tasks(20_000, torch.Generator().manual_seed(0))
+    tasks = sample_tasks(torch.rand(20_000, generator=dice()))
 
     shares = torch.bincount(tasks, minlength=len(TASKS)) / 20_000
 
@@ -29,7 +33,13 @@ def test_tasks_are_drawn_with_their_probabilities():
 @pytest.mark.parametrize("wrong", [(0.5, 0.5), (0.2,) * 4 + (0.3,), (-1, 1, 1, 0, 0)])
 def test_probabilities_that_are_none_are_refused_with_their_sum(wrong):
     with pytest.raises(ConfigError, match="sum to"):
-        sample_tasks(4, torch.Generator(), wrong)
+        sample_tasks(torch.rand(4), wrong)
+
+
+def test_a_task_of_no_probability_is_never_drawn():
+    ends = torch.tensor([0.0, 1 - 2**-24])
+
+    assert sample_tasks(ends, (0, 0.3, 0.3, 0.4, 0)).tolist() == [1, 3]
 
 
 @pytest.mark.parametrize(
@@ -38,9 +48,9 @@ def test_probabilities_that_are_none_are_refused_with_their_sum(wrong):
     [("paper", (0.05 + 0.75) / 2), ("sparse", (0.05 + 0.25) / 2)],
 )
 def test_rates_have_the_mean_of_their_mixture(mixture, mean):
-    generator = torch.Generator().manual_seed(0)
+    coin, uniform = torch.rand(2, 50_000, generator=dice())
 
-    rates = sample_rates(50_000, generator, 0.01, 0.5, mixture=mixture)
+    rates = sample_rates(coin, uniform, 0.01, 0.5, mixture=mixture)
 
     assert rates.min() >= 0.01
     assert rates.max() <= 0.5
@@ -53,14 +63,14 @@ def test_rates_have_the_mean_of_their_mixture(mixture, mean):
 )
 def test_impossible_mixtures_are_refused(wrong):
     with pytest.raises(ConfigError):
-        sample_rates(4, torch.Generator(), **wrong)
+        sample_rates(torch.rand(4), torch.rand(4), **wrong)
 
 
 def test_training_masks_follow_task_and_rate():
     rates = torch.tensor([0.5, 0.5, 0.5, 0.1, 0.4])
 
     mask_a, mask_u = task_masks(
-        TASKS, rates, (64, 64), torch.Generator().manual_seed(0)
+        TASKS, rates, torch.rand(5, 1, 64, 64, generator=dice())
     )
 
     share_a, share_u = (m.mean(dim=(1, 2, 3)) for m in (mask_a, mask_u))
@@ -74,9 +84,9 @@ def test_training_masks_follow_task_and_rate():
 
 def test_names_and_numbers_of_tasks_give_the_same_masks():
     rates = torch.full((5,), 0.3)
+    uniform = torch.rand(5, 1, 8, 8, generator=dice())
     named, numbered = (
-        task_masks(tasks, rates, (8, 8), torch.Generator().manual_seed(0))
-        for tasks in (TASKS, torch.arange(5))
+        task_masks(tasks, rates, uniform) for tasks in (TASKS, torch.arange(5))
     )
 
     assert torch.equal(torch.stack(named), torch.stack(numbered))
@@ -85,9 +95,9 @@ def test_names_and_numbers_of_tasks_give_the_same_masks():
 def test_training_masks_of_columns_are_whole_and_have_the_rate():
     rates = torch.full((len(TASKS) * 200,), 0.3)
     tasks = torch.arange(len(TASKS)).repeat(200)
-    draws = torch.Generator().manual_seed(0)
+    uniform = torch.rand(1000, 1, 1, 40, generator=dice()).expand(-1, 1, 6, 40)
 
-    masks = task_masks(tasks, rates, (6, 40), draws, "columns")
+    masks = task_masks(tasks, rates, uniform)
 
     for mask in masks:
         assert mask.shape == (1000, 1, 6, 40)
@@ -101,15 +111,10 @@ def test_training_masks_of_columns_are_whole_and_have_the_rate():
 
 
 def test_training_masks_of_points_use_one_draw_a_point():
-    rates = torch.tensor([0.5, 0.1])
+    uniform = torch.rand(2, 1, 8, 9, generator=dice())
+    tasks = ["sparse_forward", "sparse_inverse"]
 
-    mask_a, mask_u = task_masks(
-        ["sparse_forward", "sparse_inverse"],
-        rates,
-        (8, 9),
-        torch.Generator().manual_seed(4),
-    )
+    mask_a, mask_u = task_masks(tasks, torch.tensor([0.5, 0.1]), uniform)
 
-    draws = torch.rand(2, 1, 8, 9, generator=torch.Generator().manual_seed(4))
-    assert torch.equal(mask_a[0], (draws[0] < 0.5).float())
-    assert torch.equal(mask_u[1], (draws[1] < 0.1).float())
+    assert torch.equal(mask_a[0], (uniform[0] < 0.5).float())
+    assert torch.equal(mask_u[1], (uniform[1] < 0.1).float())

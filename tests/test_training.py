@@ -1,13 +1,15 @@
-"""Training: exact resume, guards, and that it learns."""
+"""Training: that it learns, its settings, its data and its guards."""
+
+import itertools
+from dataclasses import asdict, replace
 
 import pytest
 import torch
 
-from prisma_lib import checkpoints, data, pdes, train
-from prisma_lib.errors import CheckpointError, ConfigError, NumericsError
-from prisma_lib.fields import GRFNoise
-from prisma_lib.model import ModelConfig, Prisma
-from prisma_lib.training import TrainConfig, batch_loss, loop, start
+from prisma_lib import checkpoints, data, feeds, journal, pdes, train
+from prisma_lib.errors import ConfigError, DataError, NumericsError
+from prisma_lib.tasks import TASKS
+from prisma_lib.training import TrainConfig, averaged, loop, start
 
 CPU = torch.device("cpu")
 
@@ -17,84 +19,28 @@ def config():
     return TrainConfig(size=16, preset="tiny", images=24 * 8, batch=8, warmup=64)
 
 
-def run_until(config, folder, stop=None):
-    state = None
-    for state in train.run(config, folder, checkpoint_every=0.0):
-        if state.step == stop:
-            break
-    return state
-
-
-def test_a_run_that_was_cut_ends_bitwise_as_one_that_was_not(config, tmp_path):
-    straight = run_until(config, tmp_path / "straight")
-    for stop in (5, 6, 16):
-        run_until(config, tmp_path / "cut", stop)
-    resumed = run_until(config, tmp_path / "cut")
-
-    assert resumed.step == straight.step == 24
-    for part in ("model", "average", "optimiser"):
-        one, other = (getattr(s, part).state_dict() for s in (straight, resumed))
-        assert_same(one, other)
-
-
-def assert_same(one, other):
-    if isinstance(one, torch.Tensor):
-        assert torch.equal(one, other)
-    elif isinstance(one, dict):
-        assert one.keys() == other.keys()
-        for key in one:
-            assert_same(one[key], other[key])
-    else:
-        assert one == other
-
-
-def test_resume_with_other_settings_is_refused_with_the_difference(config, tmp_path):
-    run_until(config, tmp_path, 3)
-    changed = TrainConfig(**{**vars(config), "learning_rate": 1e-3})
-
-    with pytest.raises(CheckpointError, match=r"learning_rate: 0.002 -> 0.001"):
-        run_until(changed, tmp_path)
-
-
-@pytest.mark.parametrize("content", [b"", b"text", b"PK\x03\x04damaged"])
-def test_a_damaged_checkpoint_is_refused(config, tmp_path, content):
-    (tmp_path / "state.pt").write_bytes(content)
-
-    with pytest.raises(CheckpointError, match="corrupt"):
-        run_until(config, tmp_path)
-
-
-def test_a_non_finite_loss_stops_the_step_and_keeps_the_weights(config):
-    state = start(config, CPU)
-    torch.nn.init.constant_(state.model.backbone.project.bias, torch.inf)
-    before = {k: v.clone() for k, v in state.average.state_dict().items()}
-
-    with pytest.raises(NumericsError, match="step 0"):
-        next(loop(config, state))
-
-    assert_same(before, dict(state.average.state_dict()))
-
-
 def test_loss_falls_below_that_of_an_untrained_network():
     config = TrainConfig(size=16, preset="tiny", images=100 * 16, batch=16)
-    losses = [state.loss for state in loop(config, start(config, CPU))]
+    losses = [state.loss for state in loop(start(config, CPU))]
 
     assert sum(losses[-20:]) < 0.8 * sum(losses[:20])
 
 
-def test_the_average_follows_the_weights(config):
-    *_, state = loop(config, start(config, CPU))
+def test_the_average_is_the_moving_average_of_the_weights(config):
+    # Half-life: 40 images, at first a twentieth of those seen.
+    state = start(replace(config, ema_half_life=40), CPU)
+    name = "backbone.lifting.weight"
+    wanted = state.model.get_parameter(name).detach().clone()
+    for _ in averaged(loop(state)):
+        keep = 0.5 ** (8 / min(40, 0.05 * state.images))
+        wanted = keep * wanted + (1 - keep) * state.model.get_parameter(name).detach()
 
-    pairs = zip(
-        state.average.module.parameters(), state.model.parameters(), strict=True
-    )
-    distance = sum((p - q).square().sum() for p, q in pairs).sqrt()
-    size = sum(p.square().sum() for p in state.model.parameters()).sqrt()
-    assert 0 < distance < 0.2 * size
+    assert not torch.equal(wanted, state.model.get_parameter(name))
+    torch.testing.assert_close(state.average.get_parameter(name).data, wanted)
 
 
 def test_learning_rate_rises_then_falls_to_zero(config):
-    rates = [state.learning_rate for state in loop(config, start(config, CPU))]
+    rates = [state.learning_rate for state in loop(start(config, CPU))]
 
     peak = rates.index(max(rates))
     assert rates[0] < rates[peak]
@@ -103,9 +49,10 @@ def test_learning_rate_rises_then_falls_to_zero(config):
 
 
 def test_a_finished_run_is_a_model_that_loads(config, tmp_path):
-    state = run_until(config, tmp_path / "run")
+    state = train.begin(config, tmp_path / "run")
+    *_, state = train.run(state, tmp_path / "run")
 
-    folder = train.finish(config, state, tmp_path / "model")
+    folder = train.finish(state, tmp_path / "model")
 
     model = checkpoints.load(folder, pde="darcy")
     card = checkpoints.read_card(folder)
@@ -114,30 +61,213 @@ def test_a_finished_run_is_a_model_that_loads(config, tmp_path):
     assert card["provenance"]["commit"]
 
 
+def test_the_log_sums_up_the_steps(config, tmp_path):
+    state = train.begin(config, tmp_path)
+    losses, tasks, norms = [], [], []
+    for _ in journal.logged(loop(state), tmp_path, 0.0, every=12):
+        losses.append(state.loss)
+        norms.append(state.gradient_norm)
+        tasks += [TASKS[task] for task in state.draws.tasks]
+
+    first, second = journal.read(tmp_path)
+
+    assert [first["step"], second["images"]] == [12, 192]
+    assert first["loss"] == pytest.approx(sum(losses[:12]) / 12)
+    assert second["gradient_norm"] == pytest.approx(sum(norms[12:]) / 12)
+    assert set(first["loss_by_task"]) == set(tasks[:96])
+    assert second["learning_rate"] == state.learning_rate
+    # Noise levels have mean 1 and a factor of five either way: three decades at least.
+    assert {"0.1", "1"} < set(first["loss_by_sigma"])
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
         ({"imgs": 3}, "did you mean 'images'"),
-        ({"images": 0}, "images=0 must be positive"),
+        ({"images": 0}, "images=0: give a whole number of at least 1"),
         ({"images": 3, "batch": 8}, "less than one batch"),
-        ({"learning_rate": -1.0}, "learning_rate=-1.0 must be positive"),
+        ({"batch": 8.0}, "batch=8.0: give a whole number"),
+        ({"learning_rate": -1.0}, "learning_rate=-1.0: give a number above 0"),
+        ({"learning_rate": float("nan")}, "learning_rate=nan"),
+        ({"learning_rate": 20}, "at most 1"),
+        ({"ema_half_life": 0}, "ema_half_life=0"),
+        ({"clip": float("inf")}, "clip=inf: give a finite number"),
+        ({"weight_decay": 2}, "weight_decay=2 must lie"),
+        ({"minutes": 0}, "minutes=0"),
+        ({"p_mean": None}, "p_mean=None: give a finite number"),
+        ({"p_min": 0.0}, "p_min=0.0"),
+        ({"p_min": 0.6}, "0 < p_min <= p_max"),
+        ({"p_max": 1.5}, "p_max=1.5"),
+        ({"mask_mixture": "sprse"}, "did you mean 'sparse'"),
+        ({"task_probabilities": [0.5, 0.5]}, "sum to 1"),
+        ({"task_probabilities": [-0.2, 0.3, 0.3, 0.3, 0.3]}, "sum to 1"),
+        ({"task_probabilities": [0.3] * 5}, "sum to 1.5"),
+        ({"optimiser": "adam"}, "did you mean 'adamw'"),
+        ({"weighting": "snr"}, "unknown loss weighting"),
+        ({"stored": 8, "batch": 16}, "less than one batch"),
+        ({"stored": 64, "data": "x.h5"}, "both name the problems"),
+        ({"seed": -1}, "seed=-1"),
+        ({"model": "small"}, "model='small': give a mapping"),
+        ({"options": [1]}, "give a mapping"),
     ],
 )
-def test_impossible_settings_are_refused(settings, message):
+def test_impossible_settings_are_refused(settings, message, untyped):
     with pytest.raises(ConfigError, match=message):
         TrainConfig.from_dict(settings)
 
 
-def test_training_sees_whole_columns_where_sensors_stand_at_columns():
-    pde = pdes.load("burgers", size=16)
-    model = Prisma(pde, ModelConfig.preset("tiny"), data.statistics(pde, num=16))
-    config, seen = TrainConfig(pde="burgers", size=16, preset="tiny"), []
-    model.register_forward_pre_hook(lambda _, given: seen.append(given[3]))
+@pytest.mark.parametrize("dropout", [-0.1, 1.0, float("nan")])
+def test_impossible_dropout_is_refused_before_anything_is_solved(config, dropout):
+    with pytest.raises(ConfigError, match="dropout"):
+        start(replace(config, model={"dropout": dropout}), CPU)
 
-    for step in range(4):
-        batch_loss(config, model, GRFNoise(pde.grid), torch.zeros(32, 2, 16, 16), step)
 
-    mask = torch.cat(seen)
-    share = mask.mean((2, 3))
-    assert ((share > 0) & (share < 1)).sum() > 20
-    assert torch.equal(mask, mask[..., :1, :].expand_as(mask))
+def poisoned(state, site):
+    """Makes one number of a run infinite or NaN."""
+    model = state.model
+    if site == "weight":
+        model.get_parameter("backbone.narrow.0.bias").data[1] = torch.nan
+    if site == "activation":
+        model.backbone.narrow[0].register_forward_hook(
+            lambda _module, _inputs, output: output.index_fill(
+                0, torch.tensor([5]), torch.inf
+            )
+        )
+    if site == "gradient":
+        model.get_parameter("backbone.narrow.0.bias").register_hook(
+            lambda gradient: gradient * torch.nan
+        )
+    if site == "residual":
+        residual = model.residual
+        model.residual = lambda *args: residual(*args).index_fill(
+            0, torch.tensor([2]), torch.inf
+        )
+
+
+@pytest.mark.parametrize(
+    ("site", "named", "image"),
+    [
+        ("weight", "weight backbone.narrow.0.bias", 80),
+        ("activation", r"output of backbone.narrow.0", 85),
+        ("residual", "residual", 82),
+        ("gradient", "gradient of backbone.narrow.0.bias", None),
+    ],
+)
+def test_a_number_that_is_not_finite_stops_the_step_and_is_named(
+    config, tmp_path, site, named, image
+):
+    state = train.begin(config, tmp_path)
+    states = train.run(state, tmp_path, checkpoint_every=0.0)
+    for state in states:
+        if state.step == 10:
+            break
+    average = {k: v.clone() for k, v in state.average.state_dict().items()}
+    poisoned(state, site)
+
+    match = rf"step 10: {named} is not finite.* image {image or ''}.*task.*sigma"
+    with pytest.raises(NumericsError, match=match):
+        next(states)
+
+    for key, value in state.average.state_dict().items():
+        assert torch.equal(value, average[key])
+    again = train.begin(config, tmp_path)
+    assert again.step == 10
+    assert next(train.run(again, tmp_path)).step == 11
+
+
+@pytest.mark.parametrize("shard", [36, 20], ids=["file", "folder"])
+def test_data_are_trained_on_in_a_new_order_every_epoch(config, tmp_path, shard):
+    pde = pdes.load("darcy", size=16)
+    path = data.make(tmp_path / "train", pde, 36, shard=shard, shown=False)
+    state = start(replace(config, data=str(path)), CPU)
+    found = data.load(path)
+
+    problems = [list(state.problems) for state in loop(state)]
+
+    epochs = [[*itertools.chain(*problems[k : k + 4])] for k in range(0, 24, 4)]
+    assert all(len(set(epoch)) == 32 for epoch in epochs)
+    assert len({tuple(epoch) for epoch in epochs}) == 6
+    assert set().union(*epochs) == set(range(36))
+    assert state.model.statistics == found.statistics
+    assert len(state.source.sha256) == 64
+    pairs = feeds.batches(state.config, state.source, state.model, 7)
+    numbers, x = next(pairs)
+    wanted = state.model.normalise(torch.cat([found.a, found.u], 1)[numbers])
+    torch.testing.assert_close(x, wanted, rtol=0, atol=0)
+
+
+def test_stored_problems_are_the_first_of_the_stream_each_once_an_epoch(config):
+    state = start(replace(config, stored=40), CPU)
+    problems = [list(state.problems) for state in loop(state)]
+
+    epochs = [sorted(itertools.chain(*problems[k : k + 5])) for k in range(0, 20, 5)]
+    assert epochs == [list(range(40))] * 4
+    assert problems[:5] != problems[5:10]
+    a, _ = data.problems(state.model.pde, 40, "train", config.seed)
+    assert torch.equal(state.source.stored[0], a)
+
+
+def test_data_that_cannot_be_trained_on_are_refused(config, tmp_path):
+    pde = pdes.load("darcy", size=16)
+    few = data.make(tmp_path / "few.h5", pde, 7, shown=False)
+    test = data.make(tmp_path / "test.h5", pde, 8, split="test", shown=False)
+    other = data.make(tmp_path / "o.h5", pdes.load("poisson", size=16), 8, shown=False)
+
+    for path, message in (
+        (few, "7 problems, less than one batch of 8"),
+        (test, "holds test problems"),
+        (other, "poisson"),
+        (tmp_path / "none.h5", "there is no file"),
+    ):
+        with pytest.raises(DataError, match=message):
+            start(replace(config, data=str(path)), CPU)
+
+
+def test_data_of_another_scale_are_refused(config):
+    state = start(config, CPU)
+    state.model.std *= 1.3
+
+    with pytest.raises(DataError, match=r"standard deviation of 0\.38"):
+        next(loop(state))
+
+
+def test_a_time_budget_fixes_the_number_of_images_once(config, tmp_path):
+    config = replace(config, minutes=0.05)
+
+    state = train.begin(config, tmp_path)
+    images = state.config.images
+    again = train.begin(replace(config, minutes=3.0), tmp_path)
+
+    assert images % config.batch == 0
+    assert state.step == 0
+    # Three seconds: a budget of an hour would have a thousand times more.
+    assert 8 <= images < 100_000
+    assert again.config.images == images
+    settings = asdict(again.config)
+    assert settings["minutes"] == 3.0
+
+
+def test_measuring_the_speed_leaves_no_trace(config):
+    state = start(replace(config, minutes=0.01), CPU)
+    before = {k: v.clone() for k, v in state.model.state_dict().items()}
+
+    train.fitted(state)
+
+    assert all(torch.equal(v, before[k]) for k, v in state.model.state_dict().items())
+    assert not state.optimiser.tensors()
+    assert state.config.images == config.images
+
+
+def test_the_command_trains_a_plan_once(plan, root, capsys):
+    path = plan("base: {size: 16, preset: tiny, images: 64, batch: 8, warmup: 8}\n")
+    scales = root / "params" / "scales" / "smoke.yaml"
+    scales.write_text("size: 16\n")
+    arguments = [str(path), "--scale", "smoke", "--device", "cpu", "--out", "run"]
+
+    assert train.main(arguments) == 0
+    assert train.main(arguments) == 2
+
+    said = capsys.readouterr()
+    assert "0 of 8 steps done" in said.out
+    assert "give another --model, or delete it" in said.err
+    assert checkpoints.read_card("run/model")["training"]["images_seen"] == 64

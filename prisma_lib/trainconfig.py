@@ -1,0 +1,157 @@
+"""The settings of a training run, checked before anything starts."""
+
+import math
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from prisma_lib.checks import check_count, check_number, check_seed
+from prisma_lib.errors import ConfigError, unknown_name
+from prisma_lib.recipes import OPTIMISERS, WEIGHTINGS
+from prisma_lib.tasks import (
+    TASK_PROBABILITIES,
+    check_probabilities,
+    check_rates,
+)
+
+COUNTS = {"size": 8, "images": 1, "batch": 1, "warmup": 0, "ema_half_life": 1}
+# Name -> largest value and an example; all lie above 0.
+NUMBERS = {
+    "learning_rate": (1.0, 1e-3),
+    "clip": (math.inf, 1.0),
+    "p_std": (10.0, 1.2),
+}
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """The settings of a training run.
+
+    Args:
+        pde: Name of the equation.
+        size: Points per axis.
+        options: Options of the equation that differ from its defaults.
+        preset: Name of a model preset.
+        model: Model settings that differ from the preset, such as dropout.
+        name: Name of the model; its folder under outputs/models.
+        images: Training problems in all; the learning rate falls to 0 over them.
+        minutes: Train as many problems as fit into this time instead of `images`; the
+            number is measured at the first start of a run and kept from then on.
+        batch: Problems per step.
+        learning_rate: Peak of the learning rate, at most 1.
+        warmup: Images over which the learning rate rises linearly.
+        weight_decay: Decoupled weight decay, in [0, 1].
+        ema_half_life: Half-life of the weight average, in images.
+        clip: Largest norm of the gradient.
+        optimiser: "adamw" or "muon".
+        weighting: "edm" or "min_snr": how noise levels count in the loss.
+        data: File or folder of problems made by `data.make`, which every epoch repeats.
+        stored: Number of problems that every epoch repeats; 0: each is new.
+        p_mean: Mean of ln sigma.
+        p_std: Standard deviation of ln sigma.
+        task_probabilities: One for each of `tasks.TASKS`.
+        p_min: Smallest share of observed points of a sparse task, above 0.
+        p_max: Largest share of observed points of a sparse task, at most 1.
+        mask_mixture: "paper" or "sparse": how observation rates are drawn.
+        seed: Seed of everything.
+
+    Raises:
+        ConfigError: When a value is out of range.
+    """
+
+    pde: str = "darcy"
+    size: int = 32
+    options: dict[str, Any] | None = None
+    preset: str = "small"
+    model: dict[str, Any] | None = None
+    name: str = "darcy-32"
+    images: int = 200_000
+    minutes: float | None = None
+    batch: int = 32
+    learning_rate: float = 2e-3
+    warmup: int = 3_200
+    weight_decay: float = 1e-4
+    ema_half_life: int = 10_000
+    clip: float = 1.0
+    optimiser: str = "adamw"
+    weighting: str = "edm"
+    data: str | None = None
+    stored: int = 0
+    p_mean: float = 0.0
+    p_std: float = 1.6
+    task_probabilities: tuple[float, ...] = TASK_PROBABILITIES
+    p_min: float = 0.01
+    p_max: float = 0.5
+    mask_mixture: str = "paper"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "task_probabilities", tuple(self.task_probabilities))
+        for name, low in COUNTS.items():
+            check_count(name, getattr(self, name), low, getattr(TrainConfig, name))
+        for name, (high, example) in NUMBERS.items():
+            value = check_number(name, getattr(self, name), 0, high, example)
+            check_finite(name, value)
+        check_finite("p_mean", self.p_mean)
+        if not 0 <= self.weight_decay <= 1:
+            raise ConfigError(f"weight_decay={self.weight_decay} must lie in [0, 1]")
+        for name in ("options", "model"):
+            check_mapping(name, getattr(self, name))
+        if self.minutes is not None:
+            check_number("minutes", self.minutes, 0, 60 * 24 * 365, 30)
+        check_probabilities(self.task_probabilities)
+        check_rates(self.p_min, self.p_max, self.mask_mixture)
+        check_seed(self.seed)
+        self._check_choices()
+
+    def _check_choices(self) -> None:
+        if self.optimiser not in OPTIMISERS:
+            raise unknown_name("optimiser", self.optimiser, OPTIMISERS)
+        if self.weighting not in WEIGHTINGS:
+            raise unknown_name("loss weighting", self.weighting, WEIGHTINGS)
+        if self.images < self.batch:
+            raise ConfigError(
+                f"images={self.images} is less than one batch of {self.batch}"
+            )
+        if self.stored and self.data:
+            raise ConfigError(
+                f"stored={self.stored} and data={self.data!r} both name the problems "
+                "to repeat: give one of them"
+            )
+        if check_count("stored", self.stored, 0, 8000) and self.stored < self.batch:
+            raise ConfigError(
+                f"stored={self.stored} is less than one batch of {self.batch}: store "
+                "more problems, or 0 for new ones in every step"
+            )
+
+    @property
+    def steps(self) -> int:
+        """Number of optimiser steps."""
+        return self.images // self.batch
+
+    @classmethod
+    def from_dict(cls, settings: dict[str, Any]) -> "TrainConfig":
+        """Builds the settings from plain values.
+
+        Raises:
+            ConfigError: When a name is unknown or a value out of range.
+        """
+        known = [entry.name for entry in fields(cls)]
+        for name in settings:
+            if name not in known:
+                raise unknown_name("training setting", name, known)
+        return replace(cls(), **settings)
+
+
+def check_mapping(name: str, value: object) -> None:
+    """Refuses settings of settings that are no mapping."""
+    if value is not None and not isinstance(value, dict):
+        raise ConfigError(
+            f"{name}={value!r}: give a mapping such as {name}: {{NAME: VALUE}}"
+        )
+
+
+def check_finite(name: str, value: object) -> None:
+    """Refuses a setting that is no finite number."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not math.isfinite(value):  # type: ignore[arg-type]
+        raise ConfigError(f"{name}={value!r}: give a finite number")

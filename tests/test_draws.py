@@ -1,0 +1,137 @@
+"""Random draws of a training: one image at a time, on any device, of the right law."""
+
+import hashlib
+from dataclasses import replace
+
+import pytest
+import torch
+from scipy import stats
+
+from prisma_lib import draws, feeds, pdes, philox
+from prisma_lib.fields import GRFNoise
+from prisma_lib.training import TrainConfig, losses, start
+
+CPU = torch.device("cpu")
+CONFIG = TrainConfig(size=16, preset="tiny", images=1024, batch=8)
+
+
+def drawn(config, step, part=None):
+    pde = pdes.load("darcy", size=config.size)
+    numbers = draws.images(config, step, part)
+    return draws.draw(config, pde, GRFNoise(pde.grid), numbers, CPU)
+
+
+def test_two_processes_draw_what_one_would():
+    whole, first, second = (
+        drawn(CONFIG, 3, part) for part in (None, range(5), range(5, 8))
+    )
+
+    assert [*first.numbers, *second.numbers] == [*whole.numbers] == [*range(24, 32)]
+    for name in ("tasks", "rates", "sigma", "mask", "noise"):
+        pair = torch.cat([getattr(first, name), getattr(second, name)])
+        assert torch.equal(pair, getattr(whole, name)), name
+
+
+@pytest.mark.parametrize("changes", [{}, {"stored": 40}])
+def test_two_processes_compute_the_loss_and_gradient_of_one(changes):
+    state = start(replace(CONFIG, **changes), CPU)
+    torch.nn.init.normal_(state.model.backbone.project.weight, std=0.1)
+    noise = GRFNoise(state.model.pde.grid)
+
+    def gradient(part):
+        state.model.zero_grad()
+        pairs = feeds.batches(state.config, state.source, state.model, 9, part)
+        problems, x_0 = next(pairs)
+        numbers = draws.images(state.config, 9, part)
+        found = draws.draw(state.config, state.model.pde, noise, numbers, CPU)
+        losses(state.config, state.model, x_0, found).mean().backward()
+        grads = [p.grad.clone() for p in state.model.parameters()]
+        return list(problems), torch.cat([g.flatten() for g in grads])
+
+    (p, whole), (q, first), (r, second) = map(gradient, (None, range(4), range(4, 8)))
+
+    assert p == q + r
+    assert (whole - (first + second) / 2).norm() < 1e-5 * whole.norm()
+
+
+def test_levels_have_the_law_of_the_settings_and_cover_each_batch():
+    config = replace(CONFIG, p_mean=-1.2, p_std=1.2, size=8)
+    found = [drawn(config, step).sigma.log() for step in range(60)]
+
+    z = (torch.cat(found) + 1.2) / 1.2
+    assert stats.kstest(z.numpy(), "norm").pvalue > 0.01
+    slices = (8 * torch.special.ndtr((found[0] + 1.2) / 1.2)).floor()
+    assert slices.tolist() == list(range(8))
+
+
+def test_sensors_that_stand_at_columns_draw_whole_columns():
+    pde = pdes.load("burgers", size=16)
+    config = TrainConfig(pde="burgers", size=16)
+    found = draws.draw(config, pde, GRFNoise(pde.grid), range(128), CPU)
+
+    share = found.mask.mean((2, 3))
+    assert ((share > 0) & (share < 1)).sum() > 20
+    assert torch.equal(found.mask, found.mask[..., :1, :].expand_as(found.mask))
+
+
+def test_images_steps_and_seeds_draw_different_numbers():
+    one, other = drawn(CONFIG, 0), drawn(CONFIG, 1)
+    reseeded = drawn(replace(CONFIG, seed=1), 0)
+    prints = [
+        hashlib.sha256(row.numpy().tobytes()).digest()
+        for found in (one, other, reseeded)
+        for row in found.noise
+    ]
+
+    assert len(set(prints)) == 24
+
+
+# Known answers of the authors' Random123 library.
+@pytest.mark.parametrize(
+    ("counter", "key", "answer"),
+    [
+        ([0] * 4, (0, 0), "6627e8d5 e169c58d bc57ac4c 9b00dbd8"),
+        (
+            [0xFFFFFFFF] * 4,
+            (0xFFFFFFFF, 0xFFFFFFFF),
+            "408f276d 41c83b0e a20bc7c6 6d5451fd",
+        ),
+        (
+            [0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344],
+            (0xA4093822, 0x299F31D0),
+            "d16cfe09 94fdcceb 5001e420 24126ea1",
+        ),
+    ],
+)
+def test_philox_gives_the_published_answers(counter, key, answer):
+    found = philox.philox([torch.tensor([word]) for word in counter], key)
+
+    assert " ".join(f"{word.item():08x}" for word in found) == answer
+
+
+@pytest.mark.parametrize("shape", [(5,), (3, 4, 7)])
+def test_a_sample_is_the_same_whatever_batch_it_is_drawn_in(shape):
+    many = philox.normal(7, [3, 2**40, 5], shape, "x")
+    one = philox.normal(7, [2**40], shape, "x")
+
+    assert torch.equal(many[1:2], one)
+    assert not torch.equal(many[0], many[2])
+    assert not torch.equal(one, philox.normal(7, [2**40], shape, "y"))
+    assert not torch.equal(one, philox.normal(8, [2**40], shape, "x"))
+
+
+def test_device_draws_have_the_right_laws():
+    normal = philox.normal(0, range(40), (500,), "x")
+    uniform = philox.uniform(0, range(40), (500,), "x")
+
+    assert stats.kstest(normal.flatten().numpy(), "norm").pvalue > 0.01
+    assert stats.kstest(uniform.flatten().numpy(), "uniform").pvalue > 0.01
+    rows = torch.corrcoef(normal)
+    assert (rows - torch.eye(40)).abs().max() < 5 / 500**0.5
+
+
+@pytest.mark.gpu
+def test_both_devices_draw_the_same_words():
+    one, other = (philox.words(3, range(9), 50, "x", d) for d in ("cpu", "cuda"))
+
+    assert torch.equal(one, other.cpu())
