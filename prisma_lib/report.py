@@ -113,12 +113,12 @@ def entry(row: results.Row | None) -> str:
 
 
 def bench_table(rows: Sequence[results.Row], _paper: Sequence[results.Row]) -> str:
-    """Formats the rows of the machine benchmark as Markdown, a table per machine."""
+    """Formats the rows of the machine benchmark as Markdown, a folded table each."""
     lines = []
     for device in dict.fromkeys(row["device"] for row in rows):
         lines += [
             "",
-            f"On {device}:",
+            f"<details><summary>On {device}:</summary>",
             "",
             "| what | setting | measured |",
             "|---|---|---|",
@@ -132,6 +132,7 @@ def bench_table(rows: Sequence[results.Row], _paper: Sequence[results.Row]) -> s
                 unit = WHAT.get(row["metric"], row["metric"].replace("_", " "))
                 values.setdefault(line, []).append(f"{row['value']} {unit}")
         lines += [f"{line}{'; '.join(found)} |" for line, found in values.items()]
+        lines += ["", "</details>"]
     return "\n".join(lines[1:])
 
 

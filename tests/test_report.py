@@ -84,7 +84,8 @@ def test_the_bench_is_a_table_a_machine_with_one_line_a_setting():
 
     one, two = report.bench_table(rows, []).split("On two:")
 
-    assert one.startswith("On one:\n\n| what |")
+    assert one.startswith("<details><summary>On one:</summary>\n\n| what |")
+    assert one.count("</details>") == two.count("</details>") == 1
     assert "| noise | size=64, by FFT | 9 draws per s; 3 MB at most |" in one
     assert "| noise | size=64, by FFT | 80 draws per s |" in two
 
