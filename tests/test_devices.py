@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from prisma_lib.devices import describe, resolve
+from prisma_lib.devices import describe, resolve, spread
 from prisma_lib.errors import ConfigError
 
 no_cuda = pytest.mark.skipif(torch.cuda.is_available(), reason="needs no CUDA")
@@ -38,3 +38,27 @@ def test_apple_gpus_are_refused_until_their_transforms_are_tested():
 def test_an_unknown_device_is_refused(name):
     with pytest.raises(ConfigError, match="use auto, cpu or cuda"):
         resolve(name)
+
+
+def test_pieces_of_work_side_by_side_come_back_in_order_with_one_thread_each():
+    def work(number):
+        x = torch.ones(3, requires_grad=True) * number
+        return number, torch.get_num_threads(), x.requires_grad
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        found = spread(work, range(5), torch.device("cpu"))
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+    assert found == [(number, 1, False) for number in range(5)]
+
+
+def test_an_error_in_a_piece_of_work_is_raised():
+    def work(number):
+        return 1 / number
+
+    with pytest.raises(ZeroDivisionError):
+        spread(work, [1, 0], torch.device("cpu"))

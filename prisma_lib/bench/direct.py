@@ -12,12 +12,13 @@ from prisma_lib import pdes, results
 from prisma_lib.bench.measure import Setup, optional, row
 from prisma_lib.stencils import faces
 
-ORDERINGS = ("COLAMD", "MMD_AT_PLUS_A", "MMD_ATA")
+DEFAULT = "COLAMD"
+ORDERINGS = (DEFAULT, "MMD_AT_PLUS_A", "MMD_ATA")
 _BATCH = 64
 
 
 def bench_direct(setup: Setup) -> list[results.Row]:
-    """Times a field of Darcy flow with our solver and with SuperLU's best ordering.
+    """Times a field of Darcy flow with our solver and with SuperLU, in every ordering.
 
     The direct solver gets its matrix for nothing; ours starts from the coefficient.
     """
@@ -31,12 +32,17 @@ def bench_direct(setup: Setup) -> list[results.Row]:
         return rows
     systems = [system(field, pde.grid.spacing) for field in a[: setup.scale.direct]]
     times = {name: _seconds(systems, name) for name in ORDERINGS}
-    best = min(times, key=lambda name: times[name])
-    setting = f"{where};scipy, {best}"
-    return [
-        *rows,
-        row("solve", "darcy", setting, "ms_per_field", 1e3 * times[best]),
-        row("solve", "darcy", f"{where};ours", "speed_over_scipy", times[best] / ours),
+    rows += [
+        row("solve", "darcy", f"{where};scipy, {name}", "ms_per_field", 1e3 * seconds)
+        for name, seconds in times.items()
+    ]
+    ratios = {
+        "speed_over_scipy": min(times.values()) / ours,
+        "speed_over_scipy_as_it_comes": times[DEFAULT] / ours,
+    }
+    return rows + [
+        row("solve", "darcy", f"{where};ours", metric, ratio)
+        for metric, ratio in ratios.items()
     ]
 
 

@@ -29,6 +29,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from prisma_lib import diffusionpde, flux_form
+from prisma_lib.devices import spread
 from prisma_lib.errors import ConfigError, DataError, NumericsError, unknown_name
 from prisma_lib.fields import cosine_field, keyed_normal
 from prisma_lib.pdes.base import PDE, Direction, Field, Interior, Kind, Metric
@@ -148,10 +149,14 @@ class Darcy(PDE):
         points = _CHUNK_CPU if a.device.type == "cpu" else _CHUNK_GPU
         chunk = max(1, points // self.size**2)
         spacing = self.grid.spacing
-        u = torch.zeros_like(a)
-        for start in range(0, len(a), chunk):
+        u, starts = torch.zeros_like(a), range(0, len(a), chunk)
+
+        def work(start: int) -> tuple[flux_form.Inner, flux_form.Solved]:
             part = a[start : start + chunk, 0].double()
-            solution, solved = flux_form.solve(part, self.forcing, spacing, tolerance)
+            return flux_form.solve(part, self.forcing, spacing, tolerance)
+
+        parts = spread(work, starts, a.device)
+        for start, (solution, solved) in zip(starts, parts, strict=True):
             if not solved.all():
                 worst = start + int(solved.logical_not().nonzero()[0])
                 raise NumericsError(
