@@ -182,7 +182,7 @@ def planned(name: str, scale: str, root: Path) -> tuple[runs.Run, Path]:
         The verdict and the run's folder.
     """
     out = root / "outputs"
-    for path in sorted((root / "params").glob("*.yaml")):
+    for path in plans.with_notebooks(root / "params"):
         for cell in plans.cells(path, scale):
             if cell.notebook.stem == name:
                 return sweep.run_one(cell, out)[0], out / cell.plan / cell.name

@@ -101,6 +101,12 @@ def read(path: Path) -> Values:
     return plan
 
 
+def with_notebooks(folder: Path) -> list[Path]:
+    """Lists the plans of a folder that run notebooks; others only train."""
+    every = sorted(folder.glob("*.yaml"))
+    return [path for path in every if {"notebook", "include"} & read(path).keys()]
+
+
 def read_base(path: Path | str, scale: str, known: Collection[str]) -> Values:
     """Merges what a plan says at a scale, without its grid.
 
@@ -178,7 +184,10 @@ def included(path: Path, plan: Values) -> Iterator[Path]:
 def merged(path: Path, plan: Values, scale: str) -> Iterator[Cell]:
     """Yields the runs of a plan without includes, each with all its values."""
     if not SLUG.fullmatch(plan.get("notebook", "")):
-        raise ConfigError(f"{path}: give `notebook` a name such as 20_darcy, no path")
+        raise ConfigError(
+            f"{path}: give `notebook` a name such as 20_darcy, no path; a plan without "
+            "one is for python -m prisma_lib.train or prisma_lib.screen"
+        )
     notebook = path.parent.parent / "notebooks" / f"{plan['notebook']}.py"
     declared = pairing.parameters(pairing.read(notebook), notebook.name)
     check_sections(path, plan, declared)

@@ -9,7 +9,7 @@ from prisma_lib.provenance import ROOT
 from prisma_lib.training import TrainConfig
 
 EVERY = sorted((ROOT / "params").glob("*.yaml"))
-PLANS = [path for path in EVERY if {"notebook", "include"} & plans.read(path).keys()]
+PLANS = plans.with_notebooks(ROOT / "params")
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.py"))
 
 
