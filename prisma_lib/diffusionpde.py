@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from prisma_lib import flux_form
 from prisma_lib.errors import ConfigError
 from prisma_lib.grids import Grid
 from prisma_lib.splines import not_a_knot
-from prisma_lib.stencils import faces
 
 Centred = Float[Tensor, "b n n"]
 Nodal = Float[Tensor, "b n n"]
@@ -89,29 +89,20 @@ def nodal_pressure(a: Nodal, forcing: float) -> Nodal:
 
 def _direct(a: Float[Tensor, "n n"], forcing: float) -> NDArray[np.float64]:
     """Solves one sample; values at inner nodes, row by row."""
+    spacing = 1 / (len(a) - 1)
     try:
-        from scipy.sparse import diags_array
         from scipy.sparse.linalg import splu
+
+        matrix = flux_form.matrix(a, (spacing, spacing))
     except ImportError as error:
         raise ConfigError(
             'recipe="diffusionpde" solves with scipy, which is not installed: '
             "pip install 'prisma-lib[notebooks]'",
             exit_code=4,
         ) from error
-    across_x, across_y = (f * (len(a) - 1) ** 2 for f in faces(a))
-    diagonal = across_x[1:] + across_x[:-1] + across_y[:, 1:] + across_y[:, :-1]
-    m = len(a) - 2
-    along_x = -across_x[1:-1].flatten()
-    # The last node of a row and the first of the next are no neighbours.
-    along_y = -functional.pad(across_y[:, 1:-1], (0, 1)).flatten()[:-1]
-    bands = [band.numpy() for band in (along_x, along_y, diagonal.flatten())]
-    matrix = diags_array(
-        [*bands, bands[1], bands[0]], offsets=[-m, -1, 0, 1, m], format="csc"
-    )
-    matrix.eliminate_zeros()
-    right = np.full(m * m, forcing)
+    right = np.full(matrix.shape[0], forcing)
     try:
         # The order for symmetric matrices halves the fill; rows still pivot.
         return splu(matrix, permc_spec="MMD_AT_PLUS_A").solve(right)
     except RuntimeError:  # exactly singular
-        return np.full(m * m, np.nan)
+        return np.full_like(right, np.nan)

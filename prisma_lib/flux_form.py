@@ -4,6 +4,8 @@ The preconditioner is a fast Poisson solver: the contrast of the coefficient bou
 number of iterations, the grid does not.
 """
 
+from typing import Any
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
@@ -62,6 +64,32 @@ def solve(
         if (size > _POOR_GAIN * before)[~solved].any():
             inner, length = operator, 2 * length
     return torch.ldexp(u, -exponent), solved.flatten()
+
+
+def matrix(a: Float[Tensor, "x y"], spacing: tuple[float, float]) -> Any:
+    """Assembles the flux form on inner nodes, row by row, for a direct solver.
+
+    Args:
+        a: Coefficients at all nodes, of any sign, float64, on the CPU.
+        spacing: Distance between nodes per axis.
+
+    Returns:
+        The negative operator as a scipy sparse array by columns; scipy is needed.
+    """
+    from scipy.sparse import diags_array
+
+    across_x, across_y = (f / h**2 for f, h in zip(faces(a), spacing, strict=True))
+    diagonal = across_x[1:] + across_x[:-1] + across_y[:, 1:] + across_y[:, :-1]
+    along_x = -across_x[1:-1].flatten()
+    # The last node of a row and the first of the next are no neighbours.
+    along_y = -functional.pad(across_y[:, 1:-1], (0, 1)).flatten()[:-1]
+    x, y, here = (band.numpy() for band in (along_x, along_y, diagonal.flatten()))
+    row = diagonal.shape[1]
+    sparse = diags_array(
+        [x, y, here, y, x], offsets=[-row, -1, 0, 1, row], format="csc"
+    )
+    sparse.eliminate_zeros()
+    return sparse
 
 
 class _Operator:

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from small import VARIANTS
 
 from prisma_lib import anchors, cells, data, metrics, pdes
 from prisma_lib.errors import ConfigError
@@ -22,13 +23,6 @@ def poisson():
 @pytest.fixture(scope="module")
 def flow():
     return cells.benchmark(pdes.load("navier_stokes", size=16), n=16)
-
-
-VARIANTS = [
-    pytest.param((name, options), id="-".join([name, *options]))
-    for name in pdes.names()
-    for options in ({}, *type(pdes.load(name)).variants)
-]
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -7,6 +7,7 @@ import pytest
 import torch
 from scipy.sparse import diags_array, eye_array, kron
 from scipy.spatial.distance import cdist
+from small import VARIANTS
 
 from prisma_lib import data, metrics, pdes
 from prisma_lib.errors import DataError, ShapeError
@@ -19,13 +20,6 @@ def at_rest(pde, num):
 
 def percent(found, truth):
     return 100 * metrics.relative_l2(found, truth).mean().item()
-
-
-VARIANTS = [
-    pytest.param((name, options), id="-".join([name, *options]))
-    for name in pdes.names()
-    for options in ({}, *type(pdes.load(name)).variants)
-]
 
 
 @pytest.fixture(params=VARIANTS)

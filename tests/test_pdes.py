@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from small import VARIANTS
 
 from prisma_lib import pdes
 from prisma_lib.errors import ConfigError, ShapeError
@@ -20,13 +21,6 @@ def rms(field):
 @pytest.fixture(params=pdes.names())
 def name(request):
     return request.param
-
-
-VARIANTS = [
-    pytest.param((name, options), id="-".join([name, *options]))
-    for name in pdes.names()
-    for options in ({}, *type(pdes.load(name)).variants)
-]
 
 
 @pytest.fixture(params=VARIANTS)

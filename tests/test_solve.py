@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 import torch
+from small import network
 
 from prisma_lib import data, pdes, solve
 from prisma_lib.edm import Schedule
 from prisma_lib.errors import ConfigError, DataError, ShapeError
-from prisma_lib.model import ModelConfig, Prisma
 from prisma_lib.solve import PrismaSolver
 
 
@@ -18,11 +18,7 @@ def pde():
 
 @pytest.fixture(scope="module")
 def model(pde):
-    torch.manual_seed(0)
-    statistics = data.statistics(pde, num=64)
-    model = Prisma(pde, ModelConfig.preset("tiny"), statistics).eval()
-    torch.nn.init.normal_(model.backbone.project.weight, std=0.05)
-    return model.requires_grad_(False)
+    return network(pde)
 
 
 @pytest.fixture(scope="module")

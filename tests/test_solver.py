@@ -5,11 +5,11 @@ import re
 
 import pytest
 import torch
+from small import network
 
 from prisma_lib import data, pdes, solve
 from prisma_lib.edm import Schedule
 from prisma_lib.errors import NumericsError
-from prisma_lib.model import ModelConfig, Prisma
 from prisma_lib.observe import observation
 from prisma_lib.sample import SAMPLERS
 from prisma_lib.solve import PrismaSolver
@@ -22,11 +22,7 @@ def pde():
 
 @pytest.fixture(scope="module")
 def model(pde):
-    torch.manual_seed(0)
-    statistics = data.statistics(pde, num=64)
-    model = Prisma(pde, ModelConfig.preset("tiny"), statistics).eval()
-    torch.nn.init.normal_(model.backbone.project.weight, std=0.05)
-    return model.requires_grad_(False)
+    return network(pde)
 
 
 @pytest.fixture(scope="module")

@@ -5,12 +5,9 @@ import time
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
-from torch import Tensor
 
-from prisma_lib import pdes, results
+from prisma_lib import flux_form, pdes, results
 from prisma_lib.bench.measure import Setup, optional, row
-from prisma_lib.stencils import faces
 
 DEFAULT = "COLAMD"
 ORDERINGS = (DEFAULT, "MMD_AT_PLUS_A", "MMD_ATA")
@@ -30,8 +27,10 @@ def bench_direct(setup: Setup) -> list[results.Row]:
     rows = [row("solve", "darcy", f"{where};ours", "ms_per_field", 1e3 * ours)]
     if optional("scipy.sparse.linalg") is None:
         return rows
-    systems = [system(field, pde.grid.spacing) for field in a[: setup.scale.direct]]
-    times = {name: _seconds(systems, name) for name in ORDERINGS}
+    fields = a[: setup.scale.direct, 0].double().cpu()
+    matrices = [flux_form.matrix(field, pde.grid.spacing) for field in fields]
+    right = np.ones(matrices[0].shape[0])
+    times = {name: _seconds(matrices, right, name) for name in ORDERINGS}
     rows += [
         row("solve", "darcy", f"{where};scipy, {name}", "ms_per_field", 1e3 * seconds)
         for name, seconds in times.items()
@@ -46,10 +45,10 @@ def bench_direct(setup: Setup) -> list[results.Row]:
     ]
 
 
-def _seconds(systems: list[tuple[Any, Any]], ordering: str) -> float:
+def _seconds(matrices: list[Any], right: Any, ordering: str) -> float:
     """Returns the median seconds that SuperLU takes for a system, one at a time."""
     times = []
-    for matrix, right in systems:
+    for matrix in matrices:
         began = time.perf_counter()
         direct_solve(matrix, right, ordering)
         times.append(time.perf_counter() - began)
@@ -73,32 +72,3 @@ def direct_solve(matrix: Any, right: Any, ordering: str) -> Any:
     options = {"SymmetricMode": ordering == "MMD_AT_PLUS_A"}
     factors = splu(matrix, permc_spec=ordering, diag_pivot_thresh=0.0, options=options)
     return factors.solve(right)
-
-
-def system(
-    a: Float[Tensor, "1 x y"], spacing: tuple[float, float], forcing: float = 1.0
-) -> tuple[Any, Any]:
-    """Assembles Darcy flow on the inner nodes of one field, in float64.
-
-    Args:
-        a: Permeability at all nodes.
-        spacing: Distance between nodes per axis.
-        forcing: Right side.
-
-    Returns:
-        The matrix, a scipy sparse matrix by columns, and the right side.
-    """
-    from scipy import sparse
-
-    across_x, across_y = (
-        face.numpy() / h**2
-        for face, h in zip(faces(a[0].double().cpu()), spacing, strict=True)
-    )
-    diagonal = across_x[1:] + across_x[:-1] + across_y[:, 1:] + across_y[:, :-1]
-    along_x = across_x[1:-1].ravel()
-    # A node at the end of its row has no neighbour in the next one.
-    along_y = np.pad(across_y[:, 1:-1], ((0, 0), (0, 1))).ravel()[:-1]
-    row = diagonal.shape[1]
-    bands = [diagonal.ravel(), -along_x, -along_x, -along_y, -along_y]
-    matrix = sparse.diags(bands, [0, row, -row, 1, -1], format="csc")
-    return matrix, np.full(diagonal.size, forcing)
