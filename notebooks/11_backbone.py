@@ -31,7 +31,7 @@ from torch.nn import functional as F
 
 from prisma_lib import anatomy, data, load, metrics, observe, pdes, plots, solve
 from prisma_lib.files import write_json
-from prisma_lib.model import PRESETS
+from prisma_lib.model import ModelConfig
 from prisma_lib.nn.spectral import analyse, kept_modes, synthesise
 from prisma_lib.nn.uno import Context
 
@@ -163,7 +163,8 @@ print(f"where k_2 = 0 the pair would change {100 * lost:.2f} % of the spectrum")
 
 # %%
 fine = pdes.load(model.pde.name, size=128)
-counts = {name: anatomy.sizes(fine, preset) for name, preset in PRESETS.items()}
+presets = {name: ModelConfig.preset(name) for name in ModelConfig.PRESETS}
+counts = {name: anatomy.sizes(fine, preset) for name, preset in presets.items()}
 by_part = pd.DataFrame({name: found["sra"] for name, found in counts.items()})
 by_part.loc["all"] = by_part.sum()
 by_part.map("{:,}".format)

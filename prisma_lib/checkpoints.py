@@ -12,12 +12,13 @@ from typing import Any
 
 import torch
 
-from prisma_lib import devices, pdes
+from prisma_lib import devices, methods, pdes
 from prisma_lib.errors import CheckpointError, PrismaError
 from prisma_lib.files import write_atomically, write_json
-from prisma_lib.model import ModelConfig, Prisma
+from prisma_lib.model import Prisma
 from prisma_lib.pdes.base import Statistics
 from prisma_lib.tensorfile import check_fit, pack, unpack
+from prisma_lib.units import Normalised
 
 FORMAT = 1
 WEIGHTS, CARD = "model.safetensors", "card.json"
@@ -33,7 +34,7 @@ def shipped() -> tuple[str, ...]:
 
 def save(
     folder: Path | str,
-    model: Prisma,
+    model: Normalised,
     notes: Card | None = None,
     dtype: torch.dtype = torch.float16,
 ) -> Card:
@@ -58,6 +59,7 @@ def save(
     pde = model.pde
     card: Card = {
         "format": FORMAT,
+        "method": model.method,
         "pde": {
             "name": pde.name,
             "size": pde.size,
@@ -123,7 +125,7 @@ def read_card(folder: Path | str) -> Card:
 
 
 def load(name: str | Path, *, pde: str | None = None, device: str = "cpu") -> Prisma:
-    """Loads a model for solving.
+    """Loads a PRISMA model for solving.
 
     Args:
         name: Name of a shipped model, such as "darcy-32", or a folder.
@@ -135,16 +137,28 @@ def load(name: str | Path, *, pde: str | None = None, device: str = "cpu") -> Pr
 
     Raises:
         CheckpointError: When there is no such model, or it is damaged, of a newer
-            format, or of another equation.
+            format, of another equation, or a baseline.
         ConfigError: When the device is not there.
     """
-    folder = find(name)
-    card = read_card(folder)
-    trained = card["pde"]["name"]
+    model = load_any(name, device=device)
+    if not isinstance(model, Prisma):
+        raise CheckpointError(
+            f"{find(name)} is a model of {model.method}, no PRISMA: load it with "
+            "prisma_lib.baselines.load"
+        )
+    trained = model.pde.name
     if pde is not None and pde != trained:
         raise CheckpointError(
-            f"{folder} was trained for {trained}, asked for {pde}: load a {pde} model"
+            f"{find(name)} was trained for {trained}, asked for {pde}: load a {pde} "
+            "model"
         )
+    return model
+
+
+def load_any(name: str | Path, *, device: str = "cpu") -> Normalised:
+    """Loads a model of any method; see `load`."""
+    folder = find(name)
+    card = read_card(folder)
     target = devices.resolve(device)
     model = build(card, folder)
     weights = unpack(folder / WEIGHTS, card["weights"])
@@ -154,7 +168,7 @@ def load(name: str | Path, *, pde: str | None = None, device: str = "cpu") -> Pr
     return model.eval().requires_grad_(False).to(target)
 
 
-def build(card: Card, source: Path) -> Prisma:
+def build(card: Card, source: Path) -> Normalised:
     """Builds the model that a card describes, with fresh weights.
 
     Raises:
@@ -170,6 +184,7 @@ def build(card: Card, source: Path) -> Prisma:
             tuple(statistics["std"]),
             statistics["residual_rms"],
         )
-        return Prisma(problem, ModelConfig.from_dict(card["model"]), numbers)
+        network = methods.network(card["method"])
+        return network(problem, network.settings.from_dict(card["model"]), numbers)
     except (KeyError, TypeError, PrismaError) as error:
         raise CheckpointError(f"{source}: the card makes no model: {error}") from error

@@ -12,10 +12,10 @@ from prisma_lib.draws import as_slice, images
 from prisma_lib.edm import SIGMA_DATA
 from prisma_lib.errors import DataError
 from prisma_lib.fields import keyed_uniform
-from prisma_lib.model import Prisma
 from prisma_lib.observe import Pair
 from prisma_lib.pdes.base import PDE, Field, Statistics
 from prisma_lib.trainconfig import TrainConfig
+from prisma_lib.units import Normalised
 
 BLOCK = 8  # steps whose problems are solved together: the solver is faster in bulk
 LOOKED_AT = 256  # new problems whose scale is checked before the first step
@@ -71,7 +71,7 @@ def source(config: TrainConfig, pde: PDE) -> Source:
     return Source(found.statistics, (found.a, found.u), found.attributes["sha256"])
 
 
-def check_scale(config: TrainConfig, source: Source, model: Prisma) -> None:
+def check_scale(config: TrainConfig, source: Source, model: Normalised) -> None:
     """Refuses data whose scale is not that which the noise levels are made for.
 
     Args:
@@ -100,7 +100,7 @@ def check_scale(config: TrainConfig, source: Source, model: Prisma) -> None:
 def batches(
     config: TrainConfig,
     source: Source,
-    model: Prisma,
+    model: Normalised,
     step: int,
     part: range | None = None,
 ) -> Iterator[Batch]:
@@ -123,7 +123,7 @@ def batches(
 
 
 def _new(
-    config: TrainConfig, model: Prisma, step: int, part: range | None
+    config: TrainConfig, model: Normalised, step: int, part: range | None
 ) -> Iterator[Batch]:
     """Solves new problems, several steps at once; image `n` is problem `n`."""
     for first in itertools.count(step - step % BLOCK, BLOCK):

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
 from prisma_lib.draws import Draws
@@ -17,8 +16,7 @@ from prisma_lib.errors import NumericsError
 from prisma_lib.model import Prisma
 from prisma_lib.observe import Pair
 from prisma_lib.tasks import TASKS
-
-Errors = Float[Tensor, " b"]
+from prisma_lib.units import Errors, Normalised
 
 
 @dataclass(frozen=True)
@@ -34,7 +32,7 @@ class Suspects:
     """
 
     step: int
-    model: Prisma
+    model: Normalised
     problems: Sequence[int]
     x_0: Pair
     draws: Draws
@@ -89,14 +87,15 @@ def _culprits(
     for name, weight in model.named_parameters():
         if not weight.isfinite().all():
             yield f"weight {name}", None
-    x_obs = torch.where(draws.mask > 0, x_0, 0.0)
-    x_sigma = x_0 + draws.sigma.to(x_0.device)[:, None, None, None] * draws.noise
     inputs = {"clean pair": x_0, "mask": draws.mask, "noise": draws.noise}
-    inputs["residual"] = model.residual(x_sigma, x_obs, draws.mask)
+    if isinstance(model, Prisma):
+        x_sigma = x_0 + draws.sigma.to(x_0.device)[:, None, None, None] * draws.noise
+        x_obs = torch.where(draws.mask > 0, x_0, 0.0)
+        inputs["residual"] = model.residual(x_sigma, x_obs, draws.mask)
     for name, value in inputs.items():
         yield from _bad_row(name, value)
     with torch.no_grad():
-        yield from _activations(model, x_sigma, x_obs, draws)
+        yield from _activations(model, x_0, draws)
     yield from _bad_row("loss", torch.tensor(errors))
     for name, weight in model.named_parameters():
         if weight.grad is not None and not weight.grad.isfinite().all():
@@ -104,7 +103,7 @@ def _culprits(
 
 
 def _activations(
-    model: Prisma, x_sigma: Pair, x_obs: Pair, draws: Draws
+    model: Normalised, x_0: Pair, draws: Draws
 ) -> Iterator[tuple[str, int | None]]:
     found: list[tuple[str, int | None]] = []
 
@@ -118,7 +117,7 @@ def _activations(
     named = list(model.named_modules())
     handles = [m.register_forward_hook(look(name)) for name, m in named]
     try:
-        model(x_sigma, draws.sigma.to(x_sigma.device), x_obs, draws.mask)
+        model.errors(x_0, draws.sigma.to(x_0.device), draws.noise, draws.mask)
     finally:
         for handle in handles:
             handle.remove()

@@ -14,12 +14,11 @@ Reference:
 """
 
 import warnings
-from collections.abc import Callable
 from functools import cache
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from prisma_lib.checks import warn_of_range
@@ -31,16 +30,16 @@ from prisma_lib.nn.sra import Strategy
 from prisma_lib.nn.uno import UNO, BackboneConfig
 from prisma_lib.observe import Observation, Pair, mix
 from prisma_lib.pdes.base import PDE, Field, Interior, Statistics
-from prisma_lib.presets import PRESETS, ModelConfig
+from prisma_lib.presets import ModelConfig
+from prisma_lib.units import Errors, Normalised
 
-__all__ = ["PRESETS", "ModelConfig", "Prisma", "check_grid"]
+__all__ = ["ModelConfig", "Prisma", "check_grid"]
 
 RESIDUAL_SCALARS = 2
 COORDINATES = 2
-UNITS = ("mean", "std", "residual_floor")
 
 
-class Prisma(nn.Module):
+class Prisma(Normalised):
     """The conditional denoiser of one PDE.
 
     Args:
@@ -53,22 +52,15 @@ class Prisma(nn.Module):
         ShapeError: When the grid is not divisible by the pooling factor.
     """
 
-    mean: Tensor
-    std: Tensor
-    residual_floor: Tensor
+    method = "prisma"
+    settings = ModelConfig
+    config: ModelConfig
 
     def __init__(self, pde: PDE, config: ModelConfig, statistics: Statistics) -> None:
-        super().__init__()
-        self.pde, self.config, self.statistics = pde, config, statistics
+        super().__init__(pde, config, statistics)
         self.strategy = Strategy(config.strategy)
         self._pdes = {pde.grid.shape: pde}  # one per grid: every call asks for it
         check_grid(pde.grid.shape, config.factor)
-        for name, values in (("mean", statistics.mean), ("std", statistics.std)):
-            pairs = zip(values, pde.channels, strict=True)
-            each = torch.tensor([value for value, c in pairs for _ in range(c)])
-            self.register_buffer(name, each.view(1, -1, 1, 1), persistent=False)
-        floor = torch.tensor(statistics.residual_rms)
-        self.register_buffer("residual_floor", floor, persistent=False)
         self.summary = RESIDUAL_SCALARS if config.gate_input == "rms" else 1
         concat = self.strategy is Strategy.CONCAT
         self.backbone = UNO(
@@ -87,29 +79,6 @@ class Prisma(nn.Module):
                 periodic=pde.periodic,
             )
         )
-
-    @property
-    def channels(self) -> int:
-        """Number of channels of both fields together."""
-        return sum(self.pde.channels)
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Prisma":
-        """Casts and moves the network; the units move too, but stay float32."""
-        units = {name: getattr(self, name) for name in UNITS}
-        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        for name, value in units.items():
-            moved = fn(value)
-            kept = moved if moved.dtype == value.dtype else value.to(moved.device)
-            setattr(self, name, kept)
-        return self
-
-    def normalise(self, x: Pair) -> Pair:
-        """Maps fields from physical units to mean 0 and standard deviation 0.5."""
-        return (x - self.mean) * (SIGMA_DATA / self.std)
-
-    def denormalise(self, x: Pair) -> Pair:
-        """Maps normalised fields to physical units."""
-        return x * (self.std / SIGMA_DATA) + self.mean
 
     def condition(self, observation: Observation) -> tuple[Pair, Pair]:
         """Prepares an observation for the denoiser.
@@ -164,6 +133,25 @@ class Prisma(nn.Module):
         residuals = [r.to(dtype) for r in residuals]
         inputs, summary = inputs.to(dtype), summary.to(dtype)
         return skip * x_sigma + out * self.backbone(inputs, c.noise, residuals, summary)
+
+    def errors(self, x_0: Pair, sigma: Levels, noise: Pair, mask: Pair) -> Errors:
+        """Computes the denoising error of each image.
+
+        Args:
+            x_0: Clean pairs, normalised.
+            sigma: Noise levels.
+            noise: Noise of unit variance.
+            mask: 1 where observed.
+
+        Returns:
+            Mean over fields and points of the squared error, without a weight.
+
+        Reference:
+            PRISMA, algorithm 1. arXiv 2512.01370.
+        """
+        x_sigma = x_0 + sigma[:, None, None, None] * noise
+        denoised = self(x_sigma, sigma, torch.where(mask > 0, x_0, 0.0), mask)
+        return (denoised - x_0).square().mean((1, 2, 3))
 
     def residual(self, x_sigma: Pair, x_obs: Pair, mask: Pair) -> Field:
         """Evaluates the observation-informed residual on the full grid.

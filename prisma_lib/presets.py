@@ -1,15 +1,55 @@
 """The settings of a PRISMA network, and the sizes that have names."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, TypeVar
 
 from prisma_lib.errors import ConfigError, unknown_name
 from prisma_lib.nn.sra import Strategy
 
+S = TypeVar("S", bound="Settings")
+
+
+class Settings:
+    """Settings of a network: plain values, and the sizes that have names."""
+
+    PRESETS: ClassVar[Mapping[str, Mapping[str, Any]]]
+
+    @classmethod
+    def preset(cls: type[S], name: str, **changes: Any) -> S:
+        """Returns a named configuration, with changes.
+
+        Args:
+            name: "tiny" (tests), "small" (32 x 32, a CPU), "base" (64 x 64, a GPU for
+                minutes) or "paper" (128 x 128), as far as a network has them.
+            **changes: Settings to replace.
+
+        Raises:
+            ConfigError: When the name or a setting is unknown.
+        """
+        if name not in cls.PRESETS:
+            raise unknown_name("preset", name, cls.PRESETS)
+        return cls.from_dict({**cls.PRESETS[name], **changes})
+
+    @classmethod
+    def from_dict(cls: type[S], settings: Mapping[str, Any]) -> S:
+        """Builds a configuration from plain values, such as those of a JSON file.
+
+        Raises:
+            ConfigError: When a name is unknown or a value impossible.
+        """
+        known = [entry.name for entry in fields(cls)]  # type: ignore[arg-type]
+        for name in settings:
+            if name not in known:
+                raise unknown_name("model setting", name, known)
+        values: dict[str, Any] = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in settings.items()
+        }
+        return cls(**values)
+
 
 @dataclass(frozen=True)
-class ModelConfig:
+class ModelConfig(Settings):
     """The settings of a PRISMA network.
 
     Args:
@@ -26,6 +66,24 @@ class ModelConfig:
     Raises:
         ConfigError: When a setting is out of range or two do not fit.
     """
+
+    PRESETS = {  # noqa: RUF012
+        "tiny": {"widths": (12, 16, 24), "modes": (4, 3, 1), "embedding": 16},
+        "small": {},
+        "base": {
+            "widths": (48, 64, 104, 128),
+            "modes": (12, 8, 6, 3),
+            "blocks": (1, 1, 1, 1),
+            "embedding": 128,
+        },
+        "paper": {  # 64 million parameters
+            "widths": (64, 128, 224, 256),
+            "modes": (32, 16, 8, 4),
+            "blocks": (2, 2, 2, 2),
+            "embedding": 256,
+            "dropout": 0.13,
+        },
+    }
 
     widths: tuple[int, ...] = (32, 48, 64)
     modes: tuple[int, ...] = (8, 6, 3)
@@ -59,48 +117,3 @@ class ModelConfig:
     def factor(self) -> int:
         """What a grid's points per axis must be divisible by."""
         return 2 ** (len(self.widths) - 1)
-
-    @classmethod
-    def preset(cls, name: str, **changes: Any) -> "ModelConfig":
-        """Returns a named configuration, with changes.
-
-        Args:
-            name: "tiny" (tests), "small" (32 x 32, a CPU), "base" (64 x 64, a GPU for
-                minutes) or "paper" (128 x 128, 64 million parameters).
-            **changes: Settings to replace.
-
-        Raises:
-            ConfigError: When the name or a setting is unknown.
-        """
-        if name not in PRESETS:
-            raise unknown_name("preset", name, PRESETS)
-        return cls.from_dict(asdict(PRESETS[name]) | changes)
-
-    @classmethod
-    def from_dict(cls, settings: Mapping[str, Any]) -> "ModelConfig":
-        """Builds a configuration from plain values, such as those of a JSON file.
-
-        Raises:
-            ConfigError: When a name is unknown or a value impossible.
-        """
-        for name in settings:
-            if name not in cls.__dataclass_fields__:
-                raise unknown_name("model setting", name, cls.__dataclass_fields__)
-        values: dict[str, Any] = {
-            k: tuple(v) if isinstance(v, list) else v for k, v in settings.items()
-        }
-        return cls(**values)
-
-
-PRESETS = {
-    "tiny": ModelConfig((12, 16, 24), (4, 3, 1), embedding=16),
-    "small": ModelConfig(),
-    "base": ModelConfig((48, 64, 104, 128), (12, 8, 6, 3), (1, 1, 1, 1), embedding=128),
-    "paper": ModelConfig(
-        (64, 128, 224, 256),
-        (32, 16, 8, 4),
-        (2, 2, 2, 2),
-        embedding=256,
-        dropout=0.13,
-    ),
-}

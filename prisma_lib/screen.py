@@ -12,11 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from prisma_lib import evaluate, plans, provenance, results
+from prisma_lib import evaluate, methods, plans, provenance, results
 from prisma_lib.cells import benchmark, cells
-from prisma_lib.edm import Schedule
 from prisma_lib.errors import exit_status
-from prisma_lib.solve import PrismaSolver
+from prisma_lib.solver import PrismaSolver
 from prisma_lib.train import begin, watched
 from prisma_lib.training import TrainConfig, TrainState
 
@@ -34,10 +33,12 @@ def judged(state: TrainState, n: int, **labels: object) -> list[results.Row]:
     """
     averaged = state.average
     problems = benchmark(averaged.pde, n)
-    common: dict[str, Any] = {"method": "PRISMA", "steps": 20, **labels}
+    solver = methods.solver(averaged)
+    common: dict[str, Any] = {"method": methods.title(averaged), **labels}
+    if isinstance(solver, PrismaSolver):
+        common["steps"] = solver.schedule.steps
     rows = []
     for direction, regime in cells(averaged.pde):
-        solver = PrismaSolver(averaged, Schedule(20))
         rows += evaluate.evaluate(solver, problems, direction, regime, **common)
     spent = {"images": state.images, "minutes": state.seconds / 60}
     about = {k: rows[0][k] for k in ("commit", "method", "pde", "device", "seed")}

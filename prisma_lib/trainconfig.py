@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from prisma_lib import methods
 from prisma_lib.checks import check_count, check_number, check_seed
 from prisma_lib.errors import ConfigError, unknown_name
 from prisma_lib.recipes import OPTIMISERS, WEIGHTINGS
@@ -27,6 +28,7 @@ class TrainConfig:
     """The settings of a training run.
 
     Args:
+        method: Name of what is trained, "prisma" or a baseline.
         pde: Name of the equation.
         size: Points per axis.
         options: Options of the equation that differ from its defaults.
@@ -58,6 +60,7 @@ class TrainConfig:
         ConfigError: When a value is out of range.
     """
 
+    method: str = "prisma"
     pde: str = "darcy"
     size: int = 32
     options: dict[str, Any] | None = None
@@ -104,6 +107,7 @@ class TrainConfig:
         self._check_choices()
 
     def _check_choices(self) -> None:
+        methods.network(self.method)
         if self.optimiser not in OPTIMISERS:
             raise unknown_name("optimiser", self.optimiser, OPTIMISERS)
         if self.weighting not in WEIGHTINGS:

@@ -17,15 +17,13 @@ import numpy as np
 import torch
 from torch import nn
 
-from prisma_lib import feeds, guards, pdes
+from prisma_lib import feeds, guards, methods, pdes
 from prisma_lib.draws import Draws, draw, images
 from prisma_lib.feeds import BLOCK, Source
-from prisma_lib.fields import GRFNoise
-from prisma_lib.guards import Errors
-from prisma_lib.model import ModelConfig, Prisma
 from prisma_lib.observe import Pair
 from prisma_lib.recipes import Optimisers, optimiser, weight
 from prisma_lib.trainconfig import TrainConfig
+from prisma_lib.units import Errors, Normalised
 
 __all__ = [
     "BLOCK",
@@ -62,8 +60,8 @@ class TrainState:
 
     config: TrainConfig
     source: Source
-    model: Prisma
-    average: Prisma
+    model: Normalised
+    average: Normalised
     optimiser: Optimisers
     step: int = 0
     seconds: float = 0.0
@@ -96,11 +94,12 @@ def start(config: TrainConfig, device: torch.device) -> TrainState:
         DataError: When the data file cannot be trained on.
     """
     pde = pdes.load(config.pde, size=config.size, **(config.options or {}))
-    settings = ModelConfig.preset(config.preset, **(config.model or {}))
+    network = methods.network(config.method)
+    settings = network.settings.preset(config.preset, **(config.model or {}))
     source = feeds.source(config, pde)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
-        model = Prisma(pde, settings, source.statistics)
+        model = network(pde, settings, source.statistics)
     model.to(device)
     average = deepcopy(model).eval().requires_grad_(False)
     moves = optimiser(
@@ -127,7 +126,7 @@ def loop(state: TrainState, part: range | None = None) -> Iterator[TrainState]:
     """
     config, model = state.config, state.model
     feeds.check_scale(config, state.source, model)
-    noise = GRFNoise(model.pde.grid)
+    noise = model.noise
     weights = list(model.parameters())
     pairs = feeds.batches(config, state.source, model, state.step, part)
     model.train()
@@ -149,8 +148,8 @@ def loop(state: TrainState, part: range | None = None) -> Iterator[TrainState]:
         yield state
 
 
-def losses(config: TrainConfig, model: Prisma, x_0: Pair, draws: Draws) -> Errors:
-    """Computes the denoising loss of each image of a batch.
+def losses(config: TrainConfig, model: Normalised, x_0: Pair, draws: Draws) -> Errors:
+    """Computes the loss of each image of a batch.
 
     Args:
         config: Settings of the run.
@@ -159,23 +158,18 @@ def losses(config: TrainConfig, model: Prisma, x_0: Pair, draws: Draws) -> Error
         draws: What was drawn for them.
 
     Returns:
-        Mean over fields and points of the weighted squared error.
-
-    Reference:
-        PRISMA, algorithm 1. arXiv 2512.01370.
+        The network's errors, weighted by noise level if it denoises.
     """
-    sigma, mask = draws.sigma.to(x_0.device, non_blocking=True), draws.mask
-    x_sigma = x_0 + sigma[:, None, None, None] * draws.noise
+    sigma = draws.sigma.to(x_0.device, non_blocking=True)
     with _dropout(config, model, draws):
-        denoised = model(x_sigma, sigma, torch.where(mask > 0, x_0, 0.0), mask)
-    error = (denoised - x_0).square().mean((1, 2, 3))
-    return weight(config.weighting, sigma) * error
+        errors = model.errors(x_0, sigma, draws.noise, draws.mask)
+    return weight(config.weighting, sigma) * errors if model.denoises else errors
 
 
 @contextmanager
-def _dropout(config: TrainConfig, model: Prisma, draws: Draws) -> Iterator[None]:
+def _dropout(config: TrainConfig, model: Normalised, draws: Draws) -> Iterator[None]:
     """Keys the features that are dropped by the first image of the batch."""
-    if not model.config.dropout:
+    if not getattr(model.config, "dropout", 0):
         yield
         return
     device = draws.mask.device

@@ -43,15 +43,19 @@ shapes flows flux_form diffusionpde
 pdes tasks observe conditioning pool posterior steps
 nn
 edm
+presets
+units
 model
 memory
 sample precision anatomy
 solver
+baselines
+methods
 solve
 metrics data making importers audit writing layouts manifests matlab splits storage
 cells
 anchors
-tensorfile checkpoints evaluate baselines
+tensorfile checkpoints evaluate
 recipes
 trainconfig
 draws

@@ -5,7 +5,7 @@ import torch
 
 from prisma_lib import data, pdes
 from prisma_lib.errors import ConfigError, ShapeError
-from prisma_lib.model import PRESETS, ModelConfig, Prisma
+from prisma_lib.model import ModelConfig, Prisma
 from prisma_lib.nn.spectral import analyse
 from prisma_lib.observe import mix
 from prisma_lib.pdes.base import Statistics
@@ -239,7 +239,7 @@ def test_presets_have_the_stated_number_of_parameters(
     pde = pdes.load("darcy", size=size)
     statistics = Statistics((0.0, 0.0), (1.0, 1.0), 1.0)
     with torch.device("meta"):
-        model = Prisma(pde, PRESETS[preset], statistics)
+        model = Prisma(pde, ModelConfig.preset(preset), statistics)
 
     count = sum(p.numel() for p in model.parameters()) / 1e6
 

@@ -8,7 +8,7 @@ import torch
 from prisma_lib import anatomy, checkpoints, data, pdes
 from prisma_lib.edm import Schedule
 from prisma_lib.errors import ShapeError
-from prisma_lib.model import PRESETS, ModelConfig, Prisma
+from prisma_lib.model import ModelConfig, Prisma
 from prisma_lib.nn.sra import ATTENTION, Strategy, record
 from prisma_lib.observe import observe
 from prisma_lib.pdes.base import Statistics
@@ -107,7 +107,7 @@ def test_parameters_of_the_parts_sum_to_the_model(build):
     assert all(parts.values())
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", ModelConfig.PRESETS)
 def test_variants_differ_in_parameters_by_attention_alone(pde, preset):
     found = anatomy.sizes(pde, ModelConfig.preset(preset))
 
@@ -122,7 +122,7 @@ def test_variants_differ_in_parameters_by_attention_alone(pde, preset):
             assert not any(kept[part] for part in extra)
     # One more input channel of the first convolution, 3 x 3 weights to each feature.
     more = sum(found["concat"].values()) - sum(found["none"].values())
-    assert more == 9 * PRESETS[preset].widths[0]
+    assert more == 9 * ModelConfig.preset(preset).widths[0]
     share = 1 - sum(found["none"].values()) / sum(sra.values())
     assert share < (0.03 if preset == "paper" else 0.07)
 

@@ -10,7 +10,7 @@ from prisma_lib import results
 from prisma_lib.bench.measure import Network, Setup, optional, row
 from prisma_lib.bench.rivals import EinsumConv, neuralop_conv
 from prisma_lib.nn.spectral import ModeProduct, Modes, analyse, synthesise
-from prisma_lib.presets import PRESETS
+from prisma_lib.presets import ModelConfig
 
 
 class OurConv(nn.Module):
@@ -58,7 +58,7 @@ def bench_spectral(setup: Setup) -> list[results.Row]:
     layer = optional("neuralop.layers.spectral_convolution")
     rows = []
     for net in setup.scale.networks:
-        config = PRESETS[net.preset]
+        config = ModelConfig.preset(net.preset)
         for groups in (config.groups, 1):
             product = ModeProduct(
                 config.widths[0], (config.modes[0], config.modes[0]), groups

@@ -1,0 +1,50 @@
+"""Everything that can be trained, by name: PRISMA and the baselines that learn."""
+
+from typing import Any
+
+from prisma_lib import baselines
+from prisma_lib.baselines.base import Baseline
+from prisma_lib.edm import Schedule
+from prisma_lib.errors import unknown_name
+from prisma_lib.model import Prisma
+from prisma_lib.solver import PrismaSolver, Solver
+from prisma_lib.units import Normalised
+
+
+def names() -> tuple[str, ...]:
+    """Lists what can be trained."""
+    return Prisma.method, *baselines.NETWORKS
+
+
+def network(name: str) -> type[Normalised]:
+    """Returns the class of a network.
+
+    Raises:
+        ConfigError: When there is none of that name; names the nearest one.
+    """
+    if name == Prisma.method:
+        return Prisma
+    if name not in baselines.NETWORKS:
+        raise unknown_name("method", name, names())
+    return baselines.NETWORKS[name]
+
+
+def title(model: Normalised) -> str:
+    """Returns the name of a method in tables."""
+    return model.title if isinstance(model, Baseline) else "PRISMA"
+
+
+def solver(model: Normalised, **settings: Any) -> Solver:
+    """Makes the solver of a trained network.
+
+    Args:
+        model: PRISMA, with its 20 steps of Heun's method, or a baseline.
+        **settings: Settings of a baseline's solver.
+
+    Raises:
+        ConfigError: When a setting has no meaning.
+    """
+    if isinstance(model, Baseline):
+        return model.solver(**settings)
+    assert isinstance(model, Prisma)
+    return PrismaSolver(model, Schedule(**settings))

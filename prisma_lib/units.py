@@ -1,0 +1,96 @@
+"""Networks of one equation's fields, which they see without units.
+
+Fields are in physical units outside of a network and have mean 0 and standard deviation
+0.5 inside.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from prisma_lib.edm import SIGMA_DATA, Levels
+from prisma_lib.fields import GRFNoise
+from prisma_lib.observe import Pair
+from prisma_lib.pdes.base import PDE, Statistics
+from prisma_lib.presets import Settings
+
+UNITS = ("mean", "std", "residual_floor")
+
+Errors = Float[Tensor, " b"]
+
+
+class Normalised(nn.Module, ABC):
+    """A network that knows its equation and the units of the fields: what is trained.
+
+    Args:
+        pde: The equation, on the grid that the network is trained on.
+        config: Settings of the network, a dataclass.
+        statistics: Mean and standard deviation per field, shared by its channels, and
+            the residual of the stored truth, all in physical units.
+    """
+
+    method: ClassVar[str]  # name in plans and cards
+    settings: ClassVar[type[Settings]]
+    denoises: ClassVar[bool] = True  # its errors depend on the noise level
+    mean: Tensor
+    std: Tensor
+    residual_floor: Tensor
+
+    def __init__(self, pde: PDE, config: Any, statistics: Statistics) -> None:
+        super().__init__()
+        self.pde, self.config, self.statistics = pde, config, statistics
+        for name, values in (("mean", statistics.mean), ("std", statistics.std)):
+            pairs = zip(values, pde.channels, strict=True)
+            each = torch.tensor([value for value, c in pairs for _ in range(c)])
+            self.register_buffer(name, each.view(1, -1, 1, 1), persistent=False)
+        floor = torch.tensor(statistics.residual_rms)
+        self.register_buffer("residual_floor", floor, persistent=False)
+
+    @property
+    def channels(self) -> int:
+        """Number of channels of both fields together."""
+        return sum(self.pde.channels)
+
+    @property
+    def noise(self) -> GRFNoise:
+        """Noise of the diffusion on the training grid."""
+        return GRFNoise(self.pde.grid)
+
+    @abstractmethod
+    def errors(self, x_0: Pair, sigma: Levels, noise: Pair, mask: Pair) -> Errors:
+        """Computes what training makes small, for each image.
+
+        Args:
+            x_0: Clean pairs, normalised.
+            sigma: Noise levels.
+            noise: Noise of unit variance.
+            mask: 1 where observed.
+
+        Returns:
+            Mean squared errors; of a network that denoises before they are weighted by
+            noise level.
+        """
+
+    def _apply(
+        self, fn: Callable[[Tensor], Tensor], recurse: bool = True
+    ) -> "Normalised":
+        """Casts and moves the network; the units move too, but stay float32."""
+        units = {name: getattr(self, name) for name in UNITS}
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        for name, value in units.items():
+            moved = fn(value)
+            kept = moved if moved.dtype == value.dtype else value.to(moved.device)
+            setattr(self, name, kept)
+        return self
+
+    def normalise(self, x: Pair) -> Pair:
+        """Maps fields from physical units to mean 0 and standard deviation 0.5."""
+        return (x - self.mean) * (SIGMA_DATA / self.std)
+
+    def denormalise(self, x: Pair) -> Pair:
+        """Maps normalised fields to physical units."""
+        return x * (self.std / SIGMA_DATA) + self.mean
