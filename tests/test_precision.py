@@ -144,15 +144,20 @@ def test_bf16_multiplies_matrices_in_bf16_and_transforms_in_float32(quick, input
     assert denoised.dtype == torch.float32
 
 
-def test_bf16_lets_observations_in_unrounded(model, inputs):
-    entered = []
-    handle = model.backbone.lifting.register_forward_hook(
-        lambda module, given, out: entered.extend([given[0].dtype, out.dtype])
-    )
+def test_bf16_rounds_nothing_between_observations_and_output(model, inputs):
+    net, seen = model.backbone, []
+    carriers = [net.lifting, *net.widen, *net.narrow, net.project]
+    handles = [
+        layer.register_forward_hook(
+            lambda module, given, out: seen.extend([given[0].dtype, out.dtype])
+        )
+        for layer in carriers
+    ]
     run_as(model, "bf16")(*inputs)
-    handle.remove()
+    for handle in handles:
+        handle.remove()
 
-    assert entered == [torch.float32, torch.float32]
+    assert seen == [torch.float32] * 2 * len(carriers)
 
 
 def test_bf16_residual_is_bitwise_that_of_float32(model, inputs):

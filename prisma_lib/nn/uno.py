@@ -224,22 +224,30 @@ class UNO(nn.Module):
         spectra: list[Spectrum | None] = [lift(r) for lift, r in pairs]
         spectra += [None] * (len(self.down) - len(spectra))
         contexts = [Context(embedding, summary, r) for r in spectra]
-        # What was measured is not rounded to bfloat16: inverse problems amplify that.
-        with torch.autocast(x.device.type, enabled=False):
-            h = self.lifting(x.contiguous(memory_format=torch.channels_last))
+        h = _unrounded(self.lifting, x.contiguous(memory_format=torch.channels_last))
         skips = []
         for level, blocks in enumerate(self.down):
             if level:
-                h = self.widen[level - 1](F.avg_pool2d(h, 2))
+                h = _unrounded(self.widen[level - 1], F.avg_pool2d(h, 2))
             h = _run(blocks, h, contexts[level])
             skips.append(h)
         h = self.attend(h)
         for level in reversed(range(len(self.up))):
             h = F.interpolate(h, scale_factor=2.0, mode="nearest")
-            h = self.narrow[level](torch.cat([skips[level], h], 1))
+            h = _unrounded(self.narrow[level], torch.cat([skips[level], h], 1))
             h = _run(self.up[level], h, contexts[level])
-        out: Tensor = self.project(F.silu(self.norm(h)))
-        return out
+        return _unrounded(self.project, F.silu(self.norm(h)))
+
+
+def _unrounded(layer: nn.Module, h: Features) -> Float[Tensor, "b _ x y"]:
+    """Applies a layer that carries all features in full precision.
+
+    What is rounded to bfloat16 on the way from the measured values to the output is
+    amplified by inverse problems; what the blocks add to it is not.
+    """
+    with torch.autocast(h.device.type, enabled=False):
+        out: Tensor = layer(h)
+    return out
 
 
 def _run(blocks: nn.Module, h: Features, context: Context) -> Features:
