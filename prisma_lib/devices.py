@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import torch
+from torch import Tensor
 
 from prisma_lib.errors import ConfigError
 
@@ -43,6 +44,21 @@ def resolve(name: str) -> torch.device:
     if kind == "auto":
         return torch.device("cuda" if available else "cpu")
     return torch.device(name)
+
+
+def sent(value: Tensor, device: torch.device) -> Tensor:
+    """Copies a tensor to a device without waiting for what that computes.
+
+    A GPU reads pinned memory in its own time; from other memory the copy would wait
+    until all work before it is done.
+
+    Args:
+        value: A tensor on the CPU or on the device.
+        device: Where it is needed.
+    """
+    if device.type == "cuda" and not value.is_cuda:
+        value = value.pin_memory()
+    return value.to(device, non_blocking=True)
 
 
 def describe(device: torch.device) -> str:

@@ -78,12 +78,7 @@ def draw(
         numbers: Numbers of the images.
         device: Where masks and noise are needed.
     """
-    choices = keyed_uniform(config.seed, numbers, (CHOICES,), "training choices")
-    task, coin, rate, level = choices.unbind(1)
-    tasks = sample_tasks(task, config.task_probabilities)
-    rates = sample_rates(
-        coin, rate, config.p_min, config.p_max, mixture=config.mask_mixture
-    )
+    tasks, rates, sigma = choose(config, numbers)
     normal, uniform = _sources(device)
     n1, n2 = pde.grid.shape
     drawn = (1, n1, n2) if pde.sensors == "points" else (1, 1, n2)  # or whole columns
@@ -93,7 +88,25 @@ def draw(
     mask = torch.cat([field.expand(-1, c, -1, -1) for field, c in pairs], 1)
     white = (sum(pde.channels), *noise.white_shape)
     eps = noise.colour(normal(config.seed, numbers, white, "training noise"))
-    return Draws(numbers, tasks, rates, _levels(config, numbers, level), mask, eps)
+    return Draws(numbers, tasks, rates, sigma, mask, eps)
+
+
+def choose(
+    config: TrainConfig, numbers: range
+) -> tuple[Int[Tensor, " b"], Float[Tensor, " b"], Levels]:
+    """Draws the small part: tasks, rates and noise levels of images of one batch.
+
+    Args:
+        config: Settings of the run.
+        numbers: Numbers of the images.
+    """
+    choices = keyed_uniform(config.seed, numbers, (CHOICES,), "training choices")
+    task, coin, rate, level = choices.unbind(1)
+    tasks = sample_tasks(task, config.task_probabilities)
+    rates = sample_rates(
+        coin, rate, config.p_min, config.p_max, mixture=config.mask_mixture
+    )
+    return tasks, rates, _levels(config, numbers, level)
 
 
 def _sources(device: torch.device) -> tuple[Callable[..., Tensor], ...]:

@@ -53,6 +53,12 @@ class RunDirError(PrismaError, OSError):
     exit_code = 4
 
 
+class WorkerError(PrismaError, RuntimeError):
+    """One of several processes that train together ended before its time."""
+
+    exit_code = 4
+
+
 def unknown_name(kind: str, given: object, known: Iterable[str]) -> ConfigError:
     """Makes the error for a name that is not in a list.
 

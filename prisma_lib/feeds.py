@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from prisma_lib import data
+from prisma_lib.devices import sent
 from prisma_lib.draws import as_slice, images
 from prisma_lib.edm import SIGMA_DATA
 from prisma_lib.errors import DataError
@@ -146,4 +147,4 @@ def _repeated(
             dice = keyed_uniform(config.seed, [epoch], (len(x),), "epoch order")[0]
             shuffled, order = epoch, dice.argsort(stable=True)
         rows = order[position * config.batch :][: config.batch][as_slice(part)]
-        yield rows.tolist(), x[rows.to(x.device)]
+        yield rows.tolist(), x[sent(rows, x.device)]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from prisma_lib import parallel
 from prisma_lib.draws import Draws
 from prisma_lib.errors import NumericsError
 from prisma_lib.model import Prisma
@@ -26,7 +27,7 @@ class Suspects:
     Args:
         step: Number of the step.
         model: The network, with the gradient of the step.
-        problems: Numbers of the problems in the batch.
+        problems: Numbers of the problems in this process's part of the batch.
         x_0: Clean pairs, normalised.
         draws: What was drawn for them.
     """
@@ -44,22 +45,32 @@ def read(
     """Brings the numbers of a step to the host, in one transfer.
 
     Args:
-        errors: Loss of each image.
+        errors: Loss of each image of this process.
         gradient: Norm of the gradient.
         suspects: What they were computed from.
 
     Returns:
-        The losses and the norm.
+        The losses of the whole batch and the norm.
 
     Raises:
-        NumericsError: When one of them or a weight is not finite: says in which step,
-            for which image, task and noise level, and in which tensor first.
+        NumericsError: In all processes, when one of them or a weight is not finite:
+            says in which step, for which image, task and noise level, and in which
+            tensor first.
     """
     weights = nn.utils.get_total_norm(suspects.model.parameters())
-    numbers = torch.cat([errors.detach(), torch.stack([gradient, weights])]).tolist()
+    whole = parallel.gathered(errors.detach())
+    numbers = torch.cat([whole, torch.stack([gradient, weights])]).tolist()
     if not all(map(math.isfinite, numbers)):
-        raise NumericsError(_explained(suspects, numbers[:-2]))
+        owner = _worst(numbers[:-2]) // len(errors)
+        own = numbers[:-2][parallel.rank() * len(errors) :][: len(errors)]
+        raise NumericsError(parallel.told(lambda: _explained(suspects, own), owner))
     return numbers[:-2], numbers[-2]
+
+
+def _worst(errors: list[float]) -> int:
+    """Returns where the first bad loss is, or else the largest."""
+    bad = (i for i, error in enumerate(errors) if not math.isfinite(error))
+    return next(bad, max(range(len(errors)), key=lambda i: errors[i]))
 
 
 def _explained(suspects: Suspects, errors: list[float]) -> str:
@@ -67,9 +78,9 @@ def _explained(suspects: Suspects, errors: list[float]) -> str:
     draws = suspects.draws
     clue = "the first image with it"
     if row is None:
-        bad = [i for i, error in enumerate(errors) if not math.isfinite(error)]
-        row = bad[0] if bad else max(range(len(errors)), key=lambda i: errors[i])
-        clue = "the first bad loss" if bad else "the largest loss"
+        row = _worst(errors)
+        finite = math.isfinite(errors[row])
+        clue = "the largest loss" if finite else "the first bad loss"
     return (
         f"step {suspects.step}: {site} is not finite; {clue} is that of image "
         f"{draws.numbers[row]} (problem {suspects.problems[row]}, task "

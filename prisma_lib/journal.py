@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from prisma_lib import parallel
+from prisma_lib.draws import choose, images
 from prisma_lib.files import write_atomically
 from prisma_lib.tasks import TASKS
 from prisma_lib.training import TrainState
@@ -38,11 +40,15 @@ class Journal:
         """Takes in the last step of a state."""
         if state.draws is None:
             return
+        tasks, sigmas = state.draws.tasks, state.draws.sigma
+        if parallel.size() > 1:  # the others drew a part of them
+            config = state.config
+            tasks, _, sigmas = choose(config, images(config, state.step - 1))
         self._losses += state.losses
         self._norms.append(state.gradient_norm)
         self._images += state.config.batch
-        tasks, levels = state.draws.tasks.tolist(), state.draws.sigma.tolist()
-        for loss, task, sigma in zip(state.losses, tasks, levels, strict=True):
+        labels = zip(state.losses, tasks.tolist(), sigmas.tolist(), strict=True)
+        for loss, task, sigma in labels:
             self._by_task[TASKS[task]].append(loss)
             self._by_sigma[math.floor(math.log10(sigma))].append(loss)
 

@@ -18,6 +18,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from prisma_lib.devices import sent
+
 LOW = 0xFFFFFFFF
 MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 WEYL = (0x9E3779B9, 0xBB67AE85)
@@ -60,7 +62,8 @@ def words(
         purpose: Keeps draws for different uses of the same sample independent.
         device: Where to draw.
     """
-    sample = torch.tensor(list(index), dtype=torch.int64, device=device)[:, None]
+    numbers = torch.tensor(list(index), dtype=torch.int64)
+    sample = sent(numbers, torch.device(device))[:, None]
     block = torch.arange(-(-num // 4), device=device)[None]
     word = torch.full_like(block, zlib.crc32(purpose.encode()))
     counter = [block, sample & LOW, sample >> 32, word]

@@ -147,8 +147,9 @@ def read_trainings(path: Path | str, scale: str) -> dict[str, Values]:
     """
     path = Path(path)
     common = read_training(path, scale)
+    own = common.get("name", path.stem)
     return {
-        varied.get("name") or "-".join(label(varied)): {**common, **varied}
+        varied.get("name") or "-".join(label(varied)) or own: {**common, **varied}
         for varied in variations(path, read(path))
     }
 

@@ -16,7 +16,7 @@ from prisma_lib import evaluate, methods, plans, provenance, results
 from prisma_lib.cells import benchmark, cells
 from prisma_lib.errors import exit_status
 from prisma_lib.solver import PrismaSolver
-from prisma_lib.train import begin, watched
+from prisma_lib.train import PROCESSES, begin, team, watched
 from prisma_lib.training import TrainConfig, TrainState
 
 
@@ -48,7 +48,7 @@ def judged(state: TrainState, n: int, **labels: object) -> list[results.Row]:
 
 
 def screen(
-    path: Path, scale: str, out: Path, device: str, n: int
+    path: Path, scale: str, out: Path, device: str, n: int, processes: int = 1
 ) -> Iterator[tuple[str, list[results.Row]]]:
     """Trains and judges what has no rows yet.
 
@@ -58,6 +58,7 @@ def screen(
         out: Results file.
         device: "cpu", "cuda" or "auto".
         n: Number of test problems.
+        processes: How many train a variant together.
 
     Yields:
         Name and rows of each variant, once they are in the file.
@@ -68,9 +69,10 @@ def screen(
             continue
         config = TrainConfig.from_dict(settings)
         folder = provenance.ROOT / "outputs" / "train" / path.stem / name
-        state = begin(config, folder, device)
-        for _ in watched(state, folder):
-            pass
+        with team(config, folder, device, processes):
+            state = begin(config, folder, device)
+            for _ in watched(state, folder):
+                pass
         labels = {"sweep": path.stem, "run": name, "scale": scale}
         rows = judged(state, n, **labels)
         results.append(out, rows)
@@ -80,9 +82,8 @@ def screen(
 def _run(options: argparse.Namespace) -> int:
     """Works through a plan."""
     out = options.results or Path("outputs", "results", f"{options.plan.stem}.csv")
-    for name, rows in screen(
-        options.plan, options.scale, out, options.device, options.n
-    ):
+    sizes = options.n, options.processes
+    for name, rows in screen(options.plan, options.scale, out, options.device, *sizes):
         cells = (f"{row['value']} {row['metric']}" for row in rows)
         print(f"{name}: {', '.join(cells)}", flush=True)
     return 0
@@ -94,6 +95,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("plan", type=Path, help="plan whose variants are trained")
     parser.add_argument("--scale", default="cpu", choices=plans.SCALES)
     parser.add_argument("--device", default="auto", help="auto, cpu or cuda")
+    parser.add_argument("--processes", type=int, default=1, help=PROCESSES)
     parser.add_argument("--n", type=int, default=128, help="test problems")
     parser.add_argument("--results", type=Path, help="CSV file that takes the rows")
     options = parser.parse_args(arguments)

@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from prisma_lib.devices import sent
 from prisma_lib.errors import ConfigError, unknown_name
 from prisma_lib.pdes.base import Field
 
@@ -135,7 +136,7 @@ def task_masks(
         `mask_a` and `mask_u`, 0 or 1, on the device of `uniform`.
     """
     numbers = tasks if isinstance(tasks, Tensor) else task_numbers(tasks)
-    level_a, level_u = levels(numbers.to(uniform.device), rates.to(uniform.device))
+    level_a, level_u = levels(*(sent(x, uniform.device) for x in (numbers, rates)))
     return (uniform < level_a).to(torch.float32), (uniform < level_u).to(torch.float32)
 
 

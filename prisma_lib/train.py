@@ -3,31 +3,34 @@
     python -m prisma_lib.train params/train_darcy.yaml --scale cpu
 
 The run's folder holds two generations of checkpoints, `log.jsonl` and at the end the
-model. Started again, a run goes on from its last checkpoint as if nothing had happened.
+model. Started again, a run goes on from its last checkpoint as if nothing had happened:
+bitwise with as many processes and threads as before, to rounding with others.
 """
 
 import argparse
 import sys
 import time
 from collections.abc import Iterator
-from copy import deepcopy
-from dataclasses import asdict, replace
+from contextlib import AbstractContextManager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from prisma_lib import (
+    boards,
+    budgets,
     checkpoints,
-    devices,
     generations,
     journal,
+    parallel,
     plans,
     progress,
     provenance,
     resume,
+    teams,
 )
-from prisma_lib.errors import ConfigError, exit_status
+from prisma_lib.errors import ConfigError, RunDirError, exit_status
 from prisma_lib.training import (
-    BLOCK,
     TrainConfig,
     TrainState,
     averaged,
@@ -36,8 +39,9 @@ from prisma_lib.training import (
 )
 
 CHECKPOINT_EVERY = 60.0  # seconds
-MEASURED = 0.02  # share of a time budget that may go into measuring the speed
-RESERVE = 0.03  # share of it for checkpoints and the log
+BOARD = "also write loss, speed and the like for TensorBoard, in the run folder"
+HOURS = "train for some seconds only and say how long the whole would take"
+PROCESSES = "how many of this machine train together, a GPU or some cores each"
 
 
 def begin(config: TrainConfig, folder: Path | str, device: str = "cpu") -> TrainState:
@@ -59,47 +63,53 @@ def begin(config: TrainConfig, folder: Path | str, device: str = "cpu") -> Train
         CheckpointError: When the folder's checkpoints are damaged, or of a run with
             other settings or data.
         ConfigError: When a setting is impossible or the device is not there.
-        RunDirError: When another process trains there, or it cannot be written.
+        RunDirError: When another process trains there, it cannot be written, or not all
+            processes that train together see it.
     """
     folder = Path(folder)
     began = time.monotonic()
-    generations.claim(folder)
-    state = start(config, devices.resolve(device))
-    if not resume.load(folder, state):
+    parallel.check_batch(config.batch, parallel.size())
+    parallel.told(lambda: generations.claim(folder))
+    state = start(config, parallel.device(device))
+    if parallel.told(lambda: resume.load(folder, state)):
+        if not parallel.is_main():
+            resume.load(folder, state)
+    else:
         if config.minutes is not None:
-            state.config = fitted(state, time.monotonic() - began)
-        resume.save(folder, state)
-    journal.rewind(folder, state.step)
+            state.config = budgets.fitted(state, time.monotonic() - began)
+        parallel.told(lambda: resume.save(folder, state))
+    step = parallel.told(lambda: state.step)
+    if state.step != step:
+        raise RunDirError(
+            f"{folder} holds step {step} for the main process and step {state.step} "
+            f"for process {parallel.rank()}: use a folder that all machines share"
+        )
+    parallel.told(lambda: journal.rewind(folder, step))
     return state
 
 
-def fitted(state: TrainState, spent: float = 0.0) -> TrainConfig:
-    """Fits the number of images to the time budget.
-
-    Trains a copy of the state for a moment; the state itself stays as it is.
+def team(
+    config: TrainConfig, folder: Path | str, device: str, processes: int
+) -> AbstractContextManager[None]:
+    """Lets several processes of this machine train what the block begins and runs.
 
     Args:
-        state: A run before its first step, with a time budget.
-        spent: Seconds of the budget that are gone.
+        config: Settings of the run.
+        folder: Its folder.
+        device: "cpu", "cuda" or "auto"; on GPUs each process has one.
+        processes: How many, this one among them.
 
-    Returns:
-        The run's settings with the number of images, a multiple of the batch.
+    Raises:
+        ConfigError: When the batch cannot be shared by them evenly.
+        WorkerError: When one of the others ended; in the block.
     """
-    config = state.config
-    budget = 60 * (config.minutes or 0)
-    trial = deepcopy(state, {id(state.source): state.source})
-    trial.config = replace(config, images=1_000_000_000)
-    entered = marked = time.monotonic()
-    for _ in averaged(loop(trial)):
-        if trial.step == BLOCK:  # the first block also warms up
-            marked = time.monotonic()
-        measured = time.monotonic() - entered >= MEASURED * budget
-        if trial.step % BLOCK == 0 and trial.step > BLOCK and measured:
-            break
-    now = time.monotonic()
-    rate = (trial.step - BLOCK) / (now - marked)
-    left = budget * (1 - RESERVE) - spent - (now - entered)
-    return replace(config, images=max(1, int(rate * left)) * config.batch)
+    parallel.check_batch(config.batch, processes)
+    return teams.team(processes, _follow, config, Path(folder), device)
+
+
+def _follow(config: TrainConfig, folder: Path, device: str) -> None:
+    for _ in run(begin(config, folder, device), folder):
+        pass
 
 
 def run(
@@ -109,6 +119,8 @@ def run(
     log_every: int = journal.EVERY,
 ) -> Iterator[TrainState]:
     """Trains in a folder to the end of the budget and yields after every step.
+
+    Of several processes only the main one writes there.
 
     Args:
         state: What `begin` returned.
@@ -126,6 +138,9 @@ def run(
     """
     folder = Path(folder)
     steps = timed(averaged(loop(state)))
+    if not parallel.is_main():
+        yield from steps
+        return
     states = journal.logged(steps, folder, state.seconds, log_every)
     yield from saved(states, folder, checkpoint_every)
 
@@ -149,15 +164,21 @@ def saved(
     Args:
         states: States of a run.
         folder: Its folder.
-        every: Seconds between checkpoints; the last state is always saved.
+        every: Seconds between checkpoints; the last state is always saved, also that
+            before another process was lost.
     """
-    last = time.monotonic()
-    for state in states:
-        done = state.step == state.config.steps
-        if done or time.monotonic() - last >= every:
+    last, state = time.monotonic(), None
+    try:
+        for state in states:
+            done = state.step == state.config.steps
+            if done or time.monotonic() - last >= every:
+                resume.save(folder, state)
+                last = time.monotonic()
+            yield state
+    except RuntimeError as error:
+        if state and parallel.is_loss(error):  # the weights are those of the last step
             resume.save(folder, state)
-            last = time.monotonic()
-        yield state
+        raise
 
 
 def finish(state: TrainState, folder: Path | str) -> Path:
@@ -215,8 +236,9 @@ def watched(
     Yields:
         The state after each step.
     """
-    total = state.config.steps
-    with progress.bar(total, "step", shown=shown, initial=state.step) as bar:
+    shown = shown if parallel.is_main() else False
+    settings: dict[str, Any] = {"shown": shown, "initial": state.step}
+    with progress.bar(state.config.steps, "step", **settings) as bar:
         for _ in run(state, folder, log_every=log_every):
             bar.update(state.step - bar.n)
             if state.step % 20 == 0:
@@ -227,15 +249,35 @@ def watched(
 def _run(options: argparse.Namespace) -> int:
     """Trains what a plan says and writes the model."""
     config = read_plan(options.plan, options.scale)
+    if options.hours:
+        return _forecast(config, options.device, options.processes)
     folder = options.out or provenance.ROOT / "outputs" / "train" / config.name
     model = options.model or folder / "model"
     if (model / checkpoints.CARD).exists():
         raise ConfigError(f"{model} exists: give another --model, or delete it")
-    state = begin(config, folder, options.device)
-    print(f"{folder}: {state.step} of {state.config.steps} steps done", flush=True)
-    for _ in watched(state, folder):
-        pass
-    print(f"model: {finish(state, model)}")
+    group = team(config, folder, options.device, options.processes)
+    with parallel.joined(), group:
+        state = begin(config, folder, options.device)
+        if parallel.is_main():
+            print(f"{folder}: {state.step} of {state.config.steps} steps done")
+        states = watched(state, folder)
+        if options.tensorboard and parallel.is_main():
+            states = boards.written(states, folder / boards.FOLDER, state.seconds)
+        for _ in states:
+            pass
+        if parallel.is_main():
+            print(f"model: {finish(state, model)}")
+    return 0
+
+
+def _forecast(config: TrainConfig, device: str, processes: int) -> int:
+    """Prints how long a training would take."""
+    parallel.check_batch(config.batch, processes)
+    group = teams.team(processes, budgets.forecast, config, device)
+    with parallel.joined(), group:
+        said = budgets.forecast(config, device)
+        if parallel.is_main():
+            print(said)
     return 0
 
 
@@ -245,8 +287,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("plan", type=Path, help="plan with the training settings")
     parser.add_argument("--scale", default="cpu", choices=plans.SCALES)
     parser.add_argument("--device", default="auto", help="auto, cpu or cuda")
+    parser.add_argument("--processes", type=int, default=1, help=PROCESSES)
     parser.add_argument("--out", type=Path, help="run folder")
     parser.add_argument("--model", type=Path, help="folder of the finished model")
+    parser.add_argument("--tensorboard", action="store_true", help=BOARD)
+    parser.add_argument("--hours", action="store_true", help=HOURS)
     options = parser.parse_args(arguments)
     return exit_status(lambda: _run(options), "interrupted: the same command continues")
 

@@ -7,6 +7,7 @@ from typing import Any
 from prisma_lib import methods
 from prisma_lib.checks import check_count, check_number, check_seed
 from prisma_lib.errors import ConfigError, unknown_name
+from prisma_lib.precision import PRECISIONS
 from prisma_lib.recipes import OPTIMISERS, WEIGHTINGS
 from prisma_lib.tasks import (
     TASK_PROBABILITIES,
@@ -45,6 +46,8 @@ class TrainConfig:
         ema_half_life: Half-life of the weight average, in images.
         clip: Largest norm of the gradient.
         optimiser: "adamw" or "muon".
+        precision: "float32", or "bf16": matrix products and convolutions in bfloat16;
+            weights, residual, Fourier transforms and loss stay in float32.
         weighting: "edm" or "min_snr": how noise levels count in the loss.
         data: File or folder of problems made by `data.make`, which every epoch repeats.
         stored: Number of problems that every epoch repeats; 0: each is new.
@@ -76,6 +79,7 @@ class TrainConfig:
     ema_half_life: int = 10_000
     clip: float = 1.0
     optimiser: str = "adamw"
+    precision: str = "float32"
     weighting: str = "edm"
     data: str | None = None
     stored: int = 0
@@ -110,6 +114,8 @@ class TrainConfig:
         methods.network(self.method)
         if self.optimiser not in OPTIMISERS:
             raise unknown_name("optimiser", self.optimiser, OPTIMISERS)
+        if self.precision not in PRECISIONS:
+            raise unknown_name("precision", self.precision, PRECISIONS)
         if self.weighting not in WEIGHTINGS:
             raise unknown_name("loss weighting", self.weighting, WEIGHTINGS)
         if self.images < self.batch:

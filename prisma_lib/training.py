@@ -4,7 +4,7 @@
 progress bars, pictures and an early stop belong to callers: each takes the states and
 passes them on. Everything random in a step is drawn from streams keyed by the seed and
 the number of the image, so that a run continues from a checkpoint as if it had not
-stopped.
+stopped, and several processes (see `parallel`) draw what one would.
 """
 
 import math
@@ -17,10 +17,15 @@ import numpy as np
 import torch
 from torch import nn
 
-from prisma_lib import feeds, guards, methods, pdes
+from prisma_lib import feeds, guards, methods, parallel, pdes
+from prisma_lib.devices import sent
 from prisma_lib.draws import Draws, draw, images
+from prisma_lib.edm import Levels
+from prisma_lib.errors import ConfigError
 from prisma_lib.feeds import BLOCK, Source
+from prisma_lib.model import Prisma
 from prisma_lib.observe import Pair
+from prisma_lib.precision import run_as
 from prisma_lib.recipes import Optimisers, optimiser, weight
 from prisma_lib.trainconfig import TrainConfig
 from prisma_lib.units import Errors, Normalised
@@ -54,7 +59,7 @@ class TrainState:
         learning_rate: Learning rate of the last step.
         losses: Weighted error of each image of the last batch.
         gradient_norm: Norm of its gradient, before clipping.
-        problems: Numbers of the problems in it.
+        problems: Numbers of the problems in it; of several processes, this one's part.
         draws: What was drawn for them.
     """
 
@@ -108,18 +113,36 @@ def start(config: TrainConfig, device: torch.device) -> TrainState:
     return TrainState(config, source, model, average, moves)
 
 
-def loop(state: TrainState, part: range | None = None) -> Iterator[TrainState]:
+def _running(config: TrainConfig, model: Normalised) -> Normalised:
+    """Returns the model with a backbone that runs in the precision of the run.
+
+    Raises:
+        ConfigError: When the network of the run has one precision only.
+    """
+    if config.precision == "float32":
+        return model
+    if not isinstance(model, Prisma):
+        raise ConfigError(
+            f"method={config.method!r} trains in float32 only: leave out precision"
+        )
+    return run_as(model, config.precision)
+
+
+def loop(state: TrainState) -> Iterator[TrainState]:
     """Trains from a state to the end of the budget.
+
+    Several processes each take a part of every batch. The draws of an image, the losses
+    and the gradient's norm are those of one process with the whole batch; only dropout
+    leaves out other features.
 
     Args:
         state: Where to begin; changed in place.
-        part: Positions in each batch that this process trains on, without gaps; all by
-            default. The draws of an image do not depend on it.
 
     Yields:
         The state after each step.
 
     Raises:
+        ConfigError: When the batch cannot be shared by the processes evenly.
         DataError: When the data have another scale than the noise levels are made for.
         NumericsError: When loss, gradient or a weight is not finite; the weights are
             then those of the step before.
@@ -127,13 +150,15 @@ def loop(state: TrainState, part: range | None = None) -> Iterator[TrainState]:
     config, model = state.config, state.model
     feeds.check_scale(config, state.source, model)
     noise = model.noise
-    weights = list(model.parameters())
+    weights, part = list(model.parameters()), parallel.part(config.batch)
     pairs = feeds.batches(config, state.source, model, state.step, part)
     model.train()
+    objective = parallel.shared(Objective(config, _running(config, model)))
     for step in range(state.step, config.steps):
         problems, x_0 = next(pairs)
         draws = draw(config, model.pde, noise, images(config, step, part), x_0.device)
-        errors = losses(config, model, x_0, draws)
+        with _dropout(config, model, draws):
+            errors = _evaluated(objective, x_0, draws)
         state.optimiser.zero_grad()
         errors.mean().backward()
         gradient = nn.utils.get_total_norm(
@@ -148,6 +173,26 @@ def loop(state: TrainState, part: range | None = None) -> Iterator[TrainState]:
         yield state
 
 
+class Objective(nn.Module):
+    """What a step makes small; a module, so that several processes can share it.
+
+    Args:
+        config: Settings of the run.
+        network: The network, in the precision in which it runs.
+    """
+
+    def __init__(self, config: TrainConfig, network: Normalised) -> None:
+        super().__init__()
+        self.weighting, self.network = config.weighting, network
+
+    def forward(self, x_0: Pair, sigma: Levels, noise: Pair, mask: Pair) -> Errors:
+        """Returns the network's errors, weighted by noise level if it denoises."""
+        errors = self.network.errors(x_0, sigma, noise, mask)
+        if self.network.denoises:
+            errors = weight(self.weighting, sigma) * errors
+        return errors
+
+
 def losses(config: TrainConfig, model: Normalised, x_0: Pair, draws: Draws) -> Errors:
     """Computes the loss of each image of a batch.
 
@@ -156,19 +201,19 @@ def losses(config: TrainConfig, model: Normalised, x_0: Pair, draws: Draws) -> E
         model: The network.
         x_0: Clean pairs, normalised.
         draws: What was drawn for them.
-
-    Returns:
-        The network's errors, weighted by noise level if it denoises.
     """
-    sigma = draws.sigma.to(x_0.device, non_blocking=True)
-    with _dropout(config, model, draws):
-        errors = model.errors(x_0, sigma, draws.noise, draws.mask)
-    return weight(config.weighting, sigma) * errors if model.denoises else errors
+    return _evaluated(Objective(config, model), x_0, draws)
+
+
+def _evaluated(objective: nn.Module, x_0: Pair, draws: Draws) -> Errors:
+    sigma = sent(draws.sigma, x_0.device)
+    errors: Errors = objective(x_0, sigma, draws.noise, draws.mask)
+    return errors
 
 
 @contextmanager
 def _dropout(config: TrainConfig, model: Normalised, draws: Draws) -> Iterator[None]:
-    """Keys the features that are dropped by the first image of the batch."""
+    """Keys the features that are dropped by the first image of this process."""
     if not getattr(model.config, "dropout", 0):
         yield
         return

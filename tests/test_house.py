@@ -31,6 +31,7 @@ EXTRAS = {
     "pandas",
     "seaborn",
     "accelerate",
+    "tensorboard",
 }
 
 # From the ground up; a module imports none that stands in a later line.
@@ -52,6 +53,8 @@ solver
 baselines
 methods
 solve
+parallel
+teams
 metrics data making importers audit writing layouts manifests matlab splits storage
 cells
 anchors
@@ -62,7 +65,8 @@ draws
 feeds
 guards
 training
-generations journal resume
+budgets generations journal resume
+boards
 train
 plots curves
 screen bench explore sweep notebooks

@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 import pytest
 import torch
 
-from prisma_lib import checkpoints, data, feeds, journal, pdes, train
+from prisma_lib import budgets, checkpoints, data, feeds, journal, pdes, train
 from prisma_lib.errors import ConfigError, DataError, NumericsError
 from prisma_lib.tasks import TASKS
 from prisma_lib.training import TrainConfig, averaged, loop, start
@@ -251,7 +251,7 @@ def test_measuring_the_speed_leaves_no_trace(config):
     state = start(replace(config, minutes=0.01), CPU)
     before = {k: v.clone() for k, v in state.model.state_dict().items()}
 
-    train.fitted(state)
+    budgets.fitted(state)
 
     assert all(torch.equal(v, before[k]) for k, v in state.model.state_dict().items())
     assert not state.optimiser.tensors()
