@@ -20,7 +20,7 @@ READY := active-environment
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check notebooks lab gallery train lock python active-environment
+.PHONY: help setup demo test check notebooks lab gallery report train lock python active-environment
 
 help:
 	@echo "make demo        a solve from sparse sensors, as an executed notebook (SCALE=smoke|cpu)"
@@ -29,6 +29,7 @@ help:
 	@echo "make notebooks   write each .ipynb from its .py"
 	@echo "make lab         JupyterLab on this machine only"
 	@echo "make gallery     executed copies for visitors (NAMES='20_darcy 21_poisson')"
+	@echo "make report      every table and figure from the recorded results"
 	@echo "make train       train the Darcy model that ships (SCALE=smoke|cpu|gpu)"
 	@echo "make setup|lock  set up only | write constraints.txt from what is installed"
 
@@ -54,6 +55,12 @@ lab: setup
 
 gallery: setup
 	$(PY) -m prisma_lib.notebooks gallery $(NAMES)
+
+# The executed report is made anew: it would be kept, though the results changed.
+report: setup
+	$(PY) -m prisma_lib.report
+	rm -rf outputs/report
+	$(PY) -m prisma_lib.notebooks gallery 90_report
 
 train: setup
 	$(PY) -m prisma_lib.train params/train_darcy.yaml --scale $(SCALE)

@@ -57,14 +57,9 @@ def read(source: Path) -> Book:
     import jupytext
     from nbformat import ValidationError
 
-    if source.suffix != ".py" or not source.is_file():
-        known = sorted(path.stem for path in source.parent.glob("*.py"))
-        raise ConfigError(
-            f"{source} is no notebook: a percent-format .py file is needed; "
-            f"{source.parent} has {', '.join(known) or 'none'}"
-        )
+    content = percent(source)
     try:
-        book = jupytext.reads(source.read_text("utf-8"), fmt="py:percent")
+        book = jupytext.reads(content, fmt="py:percent")
     except (ValidationError, ValueError) as error:
         reason = str(error).partition("\n")[0]
         raise ConfigError(
@@ -76,6 +71,17 @@ def read(source: Path) -> Book:
     if "kernelspec" in book.metadata:
         metadata["kernelspec"] = dict(book.metadata["kernelspec"])
     return {"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
+
+
+def percent(source: Path) -> str:
+    """Returns the text of a percent-format file, which is there or a `ConfigError`."""
+    if source.suffix != ".py" or not source.is_file():
+        known = sorted(path.stem for path in source.parent.glob("*.py"))
+        raise ConfigError(
+            f"{source} is no notebook: a percent-format .py file is needed; "
+            f"{source.parent} has {', '.join(known) or 'none'}"
+        )
+    return source.read_text("utf-8")
 
 
 def clean(cell: Book, position: int) -> Book:
@@ -171,13 +177,41 @@ def parameters(book: Book, name: str = "the notebook") -> dict[str, Parameter]:
             line of it is not `name: type = literal`.
     """
     cells = [c for c in book["cells"] if "parameters" in c["metadata"].get("tags", [])]
+    return from_cells([text(cell) for cell in cells], name)
+
+
+def parameters_of(source: Path) -> dict[str, Parameter]:
+    """Reads the parameters of a notebook from its text; see `parameters`.
+
+    Loading jupytext takes longer than everything else that a plan's check does.
+
+    Args:
+        source: The `.py` file.
+
+    Returns:
+        Parameters by name, in the order of the cell.
+
+    Raises:
+        ConfigError: When there is no such notebook or it has no readable parameters.
+    """
+    cells = re.split(r"^# %%(.*)$", percent(source), flags=re.M)
+    tagged = [
+        text
+        for head, text in zip(cells[1::2], cells[2::2], strict=True)
+        if re.search(r'tags=\[[^\]]*"parameters"', head)
+    ]
+    return from_cells(tagged, source.name)
+
+
+def from_cells(cells: list[str], name: str) -> dict[str, Parameter]:
+    """Reads the cells with the tag `parameters`, of which there must be one."""
     if len(cells) != 1:
         raise ConfigError(
             f"{name} has {len(cells)} cells with the tag `parameters`: exactly one is "
             'needed; mark it with `# %% tags=["parameters"]`'
         )
     try:
-        return dict(map(parameter, ast.parse(text(cells[0])).body))
+        return dict(map(parameter, ast.parse(cells[0]).body))
     except (SyntaxError, ValueError) as error:
         raise ConfigError(
             f"the parameters cell of {name} cannot be read ({error}): every line is "

@@ -1,154 +1,136 @@
-"""Tables from result rows: the README's numbers are written by this, never by hand.
+"""Every table from result rows, never by hand.
 
     python -m prisma_lib.report [--check]
 
-A block of the README between `<!-- NAME:start -->` and `<!-- NAME:end -->` is replaced
-by the table NAME, made from `outputs/results/*.csv`; the paper's numbers come from
-`outputs/tables/paper.csv`.
+From `outputs/results/*.csv` and the paper's numbers, `outputs/tables/paper.csv`, it
+writes `outputs/tables/{full,sparse,noisy,ranks,latency,order,claims}.csv`, and in the
+README the block between `<!-- NAME:start -->` and `<!-- NAME:end -->` for every NAME
+that `markdown.BLOCKS` has.
 """
 
 import argparse
 import csv
+import io
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from prisma_lib import results
-from prisma_lib.errors import ConfigError, exit_status
+from prisma_lib import markdown, results
+from prisma_lib.cells import REGIMES
+from prisma_lib.claims import claims
+from prisma_lib.errors import ConfigError, exit_status, unknown_name
 from prisma_lib.files import write_atomically
 from prisma_lib.provenance import ROOT
+from prisma_lib.ranks import orders, ranks
+from prisma_lib.tables import Entry, Paper, entries, latencies
 
-ORDER = ("full", "sparse", "noisy")
-# Metrics of the bench whose names do not say it all.
-WHAT = {
-    "s_per_10000": "s per 10,000 problems, drawn and solved",
-    "data_over_step": "of the time of a training step",
-    "ms_per_field": "ms per field",
-    "s_per_sample": "s per sample",
-    "images_per_s": "images per s",
-    "peak_mb": "MB at most",
-    "factor_mb": "MB of factor",
-    "percent_of_matrix_rate": "% of the matrix-product rate",
-    "percent_residual": "% residual",
-    "percent_network": "% network",
-    "percent_rest": "% rest",
-    "gflop_per_s": "GFLOP/s",
+CELL = (
+    *("scale", "size", "pde", "direction", "method", "steps", "draws", "hidden"),
+    *("metric", "value", "low", "high", "n", "paper", "anchor", "ratio"),
+    *("seconds_per_sample", "calls", "device", "commit", "run", "note"),
+)
+# The columns of each table: a table without rows keeps its head.
+COLUMNS = dict.fromkeys(REGIMES, CELL) | {
+    "ranks": (
+        *("scale", "size", "regime", "method", "steps", "rank", "columns", "ties"),
+        *("paper_in_these_columns", "paper", "paper_steps"),
+    ),
+    "latency": (
+        *("scale", "size", "method", "steps", "seconds_per_sample", "paper", "calls"),
+        *("cells", "device"),
+    ),
+    "order": (
+        *("scale", "size", "regime", "pde", "direction", "methods", "same"),
+        *("reversed", "open", "verdict"),
+    ),
+    "claims": ("scale", "size", "claim", "text", "verdict", "evidence"),
 }
 
+Table = list[dict[str, object]]
 
-def benchmark_table(rows: Sequence[results.Row], paper: Sequence[results.Row]) -> str:
-    """Formats the rows of one benchmark at one scale as Markdown.
+
+@dataclass(frozen=True)
+class Report:
+    """Everything that tables are made of.
 
     Args:
-        rows: Result rows of one PDE.
+        rows: Result rows of all sweeps, by the name of their file.
         paper: The paper's numbers.
-
-    Returns:
-        A table with a line per method and the cells as columns, errors in percent with
-        their 95 % intervals; then the paper's line, and what ours were measured on.
+        entries: Entries of the tables of errors.
     """
-    cells = [
-        (direction, regime)
-        for direction in ("forward", "inverse", "reconstruct")
-        for regime in ORDER
-        if any((r["direction"], r["regime"]) == (direction, regime) for r in rows)
-    ]
-    lines = [
-        "| method | " + " | ".join(f"{d}, {r}" for d, r in cells) + " | s/sample |",
-        "|---|" + "---:|" * (len(cells) + 1),
-    ]
-    for name in dict.fromkeys(label(row) for row in rows):
-        mine = {
-            (row["direction"], row["regime"]): row for row in rows if label(row) == name
+
+    rows: Mapping[str, Sequence[results.Row]]
+    paper: Paper
+    entries: Sequence[Entry]
+
+    @classmethod
+    def read(cls, folder: Path) -> "Report":
+        """Reads all results.
+
+        Args:
+            folder: Holds `results/*.csv` and `tables/paper.csv`.
+
+        Raises:
+            DataError: When a file cannot be used.
+        """
+        paths = sorted((folder / "results").glob("*.csv"))
+        rows = {path.stem: results.read(path) for path in paths}
+        paper = Paper.read(folder / "tables" / "paper.csv")
+        return cls(rows, paper, entries((r for f in rows.values() for r in f), paper))
+
+    def tables(self) -> dict[str, Table]:
+        """Makes every table, by the name of its file."""
+        every = [row for rows in self.rows.values() for row in rows]
+        found: dict[str, Table] = {
+            regime: [line(entry) for entry in self.entries if entry.regime == regime]
+            for regime in REGIMES
         }
-        entries = [entry(mine.get(cell)) for cell in cells]
-        seconds = sorted(float(row["seconds_per_sample"]) for row in mine.values())
-        lines.append(
-            f"| {name} | "
-            + " | ".join(entries)
-            + f" | {seconds[len(seconds) // 2]:.2g} |"
-        )
-    first = rows[-1]
-    lines += [
-        published(paper, first["pde"], cells),
-        "",
-        f"n = {first['n']}, seed {first['seed']}, scale `{first['scale']}`, "
-        f"{first['setting'].split(';')[0]}, commit {first['commit']}, "
-        f"on {first['device']}.",
-    ]
-    return "\n".join(lines)
+        return found | {
+            "ranks": ranks(self.entries, self.paper),
+            "latency": latencies(self.entries, self.paper),
+            "order": [
+                {**asdict(order), "verdict": order.verdict}
+                for order in orders(self.entries, self.paper)
+            ],
+            "claims": claims(self.entries, every, self.paper),
+        }
 
 
-def published(
-    paper: Sequence[results.Row], pde: str, cells: Sequence[tuple[str, str]]
-) -> str:
-    """Formats the paper's PRISMA row of the same cells: another grid, another size."""
-    found = {
-        (row["direction"], row["regime"]): row["value"]
-        for row in paper
-        if (row["method"], row["steps"], row["pde"]) == ("PRISMA", "20", pde)
-        and row["table"] == f"tab:{row['regime']}_main"
-    }
-    entries = [found.get(cell, "–") for cell in cells]
-    name = "*paper: PRISMA, 20 steps, 128 × 128, 64 M parameters*"
-    return f"| {name} | " + " | ".join(entries) + " | |"
+def line(entry: Entry) -> dict[str, object]:
+    """Returns an entry as a line of its table."""
+    known = {**entry.row, **asdict(entry), "note": entry.note}
+    return {name: known[name] for name in CELL}
 
 
-def label(row: results.Row) -> str:
-    """Names a method with its steps and how many draws were averaged."""
-    name = str(row["method"])
-    if row["steps"]:
-        name += f", {row['steps']} steps"
-    found = re.search(r"mean_of=(\d+)", row["setting"])
-    return name + (f", mean of {found[1]}" if found else "")
+def as_csv(name: str, table: Iterable[Mapping[str, object]]) -> bytes:
+    """Writes a table as CSV, numbers with four digits.
+
+    Args:
+        name: Name of the table.
+        table: Its rows.
+    """
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS[name], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({k: plain(v) for k, v in row.items()} for row in table)
+    return text.getvalue().encode()
 
 
-def entry(row: results.Row | None) -> str:
-    """Formats an error with its interval, or a dash where there is none."""
-    if row is None or row["value"] == "":
-        return "–"
-    low, high = (f"{float(row[key]):.3g}" for key in ("low", "high"))
-    return f"{float(row['value']):.3g} [{low}, {high}]"
+def plain(value: object) -> str:
+    """Writes one value of a table."""
+    if value is None:
+        return ""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def bench_table(rows: Sequence[results.Row], _paper: Sequence[results.Row]) -> str:
-    """Formats the rows of the machine benchmark as Markdown, a folded table each."""
-    lines = []
-    for device in dict.fromkeys(row["device"] for row in rows):
-        lines += [
-            "",
-            f"<details><summary>On {device}:</summary>",
-            "",
-            "| what | setting | measured |",
-            "|---|---|---|",
-        ]
-        values: dict[str, list[str]] = {}
-        for row in rows:
-            if row["device"] == device:
-                setting = row["setting"].replace(";", ", ")
-                what = f"{row['method']} {row['pde']}".strip()
-                line = f"| {what} | {setting} | "
-                unit = WHAT.get(row["metric"], row["metric"].replace("_", " "))
-                values.setdefault(line, []).append(f"{row['value']} {unit}")
-        lines += [f"{line}{'; '.join(found)} |" for line, found in values.items()]
-        lines += ["", "</details>"]
-    return "\n".join(lines[1:])
-
-
-Maker = Callable[[Sequence[results.Row], Sequence[results.Row]], str]
-TABLES: dict[str, Maker] = {
-    "darcy": benchmark_table,
-    "bench": bench_table,
-}
-
-
-def filled(text: str, folder: Path) -> str:
+def filled(text: str, report: Report) -> str:
     """Replaces the blocks of a text by their tables.
 
     Args:
         text: Markdown with blocks.
-        folder: Holds `results/*.csv` and `tables/paper.csv`.
+        report: All results.
 
     Returns:
         The text with current tables.
@@ -156,33 +138,82 @@ def filled(text: str, folder: Path) -> str:
     Raises:
         ConfigError: When a block names no table, or its results are missing.
     """
-    with (folder / "tables" / "paper.csv").open(newline="") as file:
-        paper = list(csv.DictReader(file))
+    tables = report.tables()
 
     def table(block: re.Match[str]) -> str:
         name = block[1]
-        rows = results.read(folder / "results" / f"{name}.csv")
-        if name not in TABLES or not rows:
+        if name in REGIMES:
+            body = markdown.regime([e for e in report.entries if e.regime == name])
+        elif name in markdown.BLOCKS:
+            rows = report.rows.get(name) or tables.get(name, [])
+            body = markdown.BLOCKS[name](rows, report.paper) if rows else ""
+        else:
+            raise unknown_name("block", name, [*markdown.BLOCKS, *REGIMES])
+        if not body:
             raise ConfigError(
-                f"no results for the block {name!r}: {folder}/results/{name}.csv"
+                f"no results for the block {name!r}: outputs/results/*.csv must have "
+                "rows of it; run its sweep, or take the block out"
             )
-        body = TABLES[name](rows, paper)
         return f"<!-- {name}:start -->\n{body}\n<!-- {name}:end -->"
 
     return re.sub(r"<!-- (\w+):start -->.*?<!-- \1:end -->", table, text, flags=re.S)
 
 
+def build(report: Report, folder: Path) -> list[Path]:
+    """Writes every table.
+
+    Args:
+        report: All results.
+        folder: Where the files go; made if missing.
+
+    Returns:
+        The files that changed.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    return [path for path, text in files(report, folder) if renewed(path, text)]
+
+
+def files(report: Report, folder: Path) -> list[tuple[Path, bytes]]:
+    """Lists the files of all tables and what is in them."""
+    tables = report.tables()
+    return [(folder / f"{n}.csv", as_csv(n, table)) for n, table in tables.items()]
+
+
+def renewed(path: Path, content: bytes) -> bool:
+    """Writes a file and says whether it changed."""
+    if path.exists() and path.read_bytes() == content:
+        return False
+    write_atomically(path, content)
+    return True
+
+
+def behind(report: Report, root: Path) -> list[str]:
+    """Lists the tables and texts that are not what the results say."""
+    readme = root / "README.md"
+    wanted = files(report, root / "outputs" / "tables")
+    wanted.append((readme, filled(readme.read_text("utf-8"), report).encode()))
+    return [
+        str(path.relative_to(root))
+        for path, content in wanted
+        if not path.exists() or path.read_bytes() != content
+    ]
+
+
 def _run(options: argparse.Namespace) -> int:
-    """Writes the README, or compares it."""
+    """Writes the tables and the README, or compares them."""
+    report = Report.read(options.root / "outputs")
+    if options.check:
+        if old := behind(report, options.root):
+            raise ConfigError(
+                f"{', '.join(old)}: not what the results say; run "
+                "python -m prisma_lib.report"
+            )
+        return 0
     readme = options.root / "README.md"
-    old = readme.read_text()
-    new = filled(old, options.root / "outputs")
-    if options.check and new != old:
-        raise ConfigError(
-            "README.md is not what the results say: run python -m prisma_lib.report"
-        )
-    if new != old:
-        write_atomically(readme, new.encode())
+    text = filled(readme.read_text("utf-8"), report)
+    changed = build(report, options.root / "outputs" / "tables")
+    changed += [readme] if renewed(readme, text.encode()) else []
+    print(f"{len(changed)} files changed", *(path.name for path in changed))
     return 0
 
 

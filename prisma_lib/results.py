@@ -2,48 +2,150 @@
 
 A row is one number with everything needed to trust it: method, cell, interval, n, time,
 hardware, commit, seed. Tables and figures are made from these files only.
+
+Two rules keep a number from standing twice: the rows of a run replace those that the
+same run wrote before, and of rows that answer the same question (`QUESTION`) the last
+one counts.
 """
 
 import csv
+import fcntl
 import io
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from prisma_lib.files import write_atomically
+from prisma_lib.errors import DataError, unknown_name
+from prisma_lib.files import write_atomically, write_json
 
 COLUMNS = (
     *("sweep", "run", "commit", "scale", "method", "pde", "direction", "regime"),
     *("setting", "steps", "metric", "value", "low", "high", "n"),
     *("seconds_per_sample", "calls", "peak_mb", "device", "seed"),
 )
+QUESTION = (
+    *("sweep", "run", "scale", "method", "pde", "direction", "regime"),
+    *("setting", "steps", "metric", "n", "device", "seed"),
+)
 
 Row = dict[str, Any]
 
 
 def read(path: Path | str) -> list[Row]:
-    """Reads the rows of a file; a file that does not exist has none."""
+    """Reads the rows of a file; a file that does not exist has none.
+
+    Args:
+        path: The CSV file.
+
+    Returns:
+        Rows of text by the names in `COLUMNS`.
+
+    Raises:
+        DataError: When the file has other columns, or a line with more or fewer.
+    """
     path = Path(path)
     if not path.exists():
         return []
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
+    with path.open(newline="", encoding="utf-8") as file:
+        reader = csv.DictReader(file)
+        try:
+            rows = list(reader)
+        except (csv.Error, UnicodeError) as error:
+            raise DataError(f"{path} is no table of results: {error}") from error
+    if tuple(reader.fieldnames or ()) != COLUMNS:
+        raise DataError(
+            f"{path} has the columns {reader.fieldnames}, needed are {COLUMNS}: bring "
+            "it back from the last commit"
+        )
+    for number, row in enumerate(rows, 2):
+        if None in row or None in row.values():
+            raise DataError(
+                f"{path}, row {number} is not {len(COLUMNS)} columns wide: it was "
+                "edited by hand; bring it back from the last commit"
+            )
+    return rows
 
 
 def append(path: Path | str, rows: Iterable[Mapping[str, Any]]) -> None:
     """Adds rows to a file, in place of the rows that the same run wrote before.
 
+    A crash leaves the old file or the new one, and of several writers at once none
+    loses the other's rows.
+
     Args:
         path: The CSV file; made with its folder if missing.
         rows: Rows with the keys of `COLUMNS`; missing ones stay empty.
+
+    Raises:
+        ConfigError: When a row has a column that is not in `COLUMNS`.
+        DataError: When the file that is there cannot be read.
     """
     path = Path(path)
+    new = {}
+    for row in rows:
+        for name in row:
+            if name not in COLUMNS:
+                raise unknown_name("result column", name, COLUMNS)
+        full = {column: row.get(column, "") for column in COLUMNS}
+        new[question(full)] = full
+    runs = {(str(row["sweep"]), str(row["run"])) for row in new.values()}
     path.parent.mkdir(parents=True, exist_ok=True)
-    new = [{column: row.get(column, "") for column in COLUMNS} for row in rows]
-    runs = {row["run"] for row in new}
-    kept = [row for row in read(path) if row["run"] not in runs]
-    text = io.StringIO()
-    writer = csv.DictWriter(text, COLUMNS, extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows([*kept, *new])
-    write_atomically(path, text.getvalue().encode())
+    with alone(path):
+        kept = [row for row in read(path) if (row["sweep"], row["run"]) not in runs]
+        text = io.StringIO()
+        writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows([*kept, *new.values()])
+        write_atomically(path, text.getvalue().encode())
+
+
+def question(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """Returns what a row answers: two rows of one question cannot both count."""
+    return tuple(str(row[column]) for column in QUESTION)
+
+
+@contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """Keeps other writers of a file waiting, and removes what killed ones left."""
+    with path.with_name(f".{path.name}.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for part in path.parent.glob(f".{path.name}.*.part"):
+            part.unlink(missing_ok=True)
+        yield
+
+
+def number(row: Mapping[str, Any], column: str = "value") -> float | None:
+    """Returns a number of a row, or `None` where there is none; see `missing`."""
+    try:
+        found = float(row[column])
+    except (KeyError, TypeError, ValueError):
+        return None
+    return found if math.isfinite(found) else None
+
+
+def missing(row: Mapping[str, Any], column: str = "value") -> str:
+    """Says why a row has no number in a column; an empty text where it has one."""
+    if number(row, column) is not None:
+        return ""
+    given = str(row.get(column, "")).strip()
+    return f"{column} is {given}" if given else f"no {column} was recorded"
+
+
+def write_metrics(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Writes rows as strict JSON, as a notebook does into its `metrics.json`.
+
+    JSON has no numbers that are not finite: they are written as text, so that one of
+    them costs no run and every table can say what it was.
+
+    Args:
+        path: The file.
+        rows: Rows with the keys of `COLUMNS`.
+    """
+
+    def strict(value: object) -> object:
+        whole = not isinstance(value, float) or math.isfinite(value)
+        return value if whole else str(value)
+
+    write_json(path, [{k: strict(v) for k, v in row.items()} for row in rows])

@@ -9,7 +9,6 @@ folder cannot be used, 130 interrupted.
 import argparse
 import contextlib
 import fcntl
-import json
 import os
 import socket
 import sys
@@ -17,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from prisma_lib import plans, results, runs
+from prisma_lib import estimates, plans, results, runs
 from prisma_lib.errors import PrismaError, RunDirError, exit_status, unknown_name
 
 SOME_FAILED = 3
@@ -154,8 +153,7 @@ def _run(given: argparse.Namespace) -> int:
     """Makes the runs of a plan, or lists them."""
     cells = plans.cells(given.plan, given.scale)
     if given.dry_run:
-        for cell in cells:
-            print(f"{cell.plan}/{cell.name} {json.dumps(cell.parameters)}")
+        print("\n".join(estimates.listing(cells, given.out)))
         return 0
     bad = sweep(cells, given.out)
     print(f"{len(cells) - bad} done, {bad} failed")

@@ -2,12 +2,15 @@
 
 Papermill only warns of a name that the notebook lacks and passes any value on. Here a
 wrong name or type is an error before a kernel starts: names must be declared in the
-parameters cell, and values are plain JSON values of the declared type.
+parameters cell, and values are plain JSON values of the declared type. One rule for
+text that another reader would take for a number or a boolean (`010`, `1_000`, `0x10`,
+`no`): only what is declared as text takes it.
 """
 
 import math
+import re
 from collections.abc import Iterator, Mapping
-from typing import Any, get_args, get_origin
+from typing import Any
 
 from prisma_lib.errors import ConfigError, unknown_name
 from prisma_lib.pairing import Parameter
@@ -19,8 +22,14 @@ PLAIN: dict[str, Any] = {
     "str": str,
     "list": list,
     "dict": dict,
-    "None": None,
+    "None": type(None),
 }
+NESTED = re.compile(r"list\[(?P<item>.+)\]|dict\[str, (?P<value>.+)\]")
+DISGUISED = re.compile(
+    r"[-+]?(\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(e[-+]?\d+)?|[-+]?0[xob][\da-f_]+"
+    r"|[-+]?\.?(inf|infinity|nan)|true|false|yes|no|on|off|null",
+    re.IGNORECASE,
+)
 
 
 def check(given: Mapping[str, object], declared: Mapping[str, Parameter]) -> None:
@@ -33,28 +42,49 @@ def check(given: Mapping[str, object], declared: Mapping[str, Parameter]) -> Non
     Raises:
         ConfigError: With all faults at once, each with its key path.
     """
-    faults: list[str] = []
+    if found := list(faults(given, declared)):
+        raise ConfigError("; ".join(found))
+
+
+def faults(
+    given: Mapping[str, object], declared: Mapping[str, Parameter]
+) -> Iterator[str]:
+    """Lists what is wrong with values for a notebook's parameters.
+
+    Args:
+        given: Values by name.
+        declared: The notebook's parameters.
+    """
     for name, value in given.items():
         if name not in declared:
-            faults.append(str(unknown_name("parameter", name, declared)))
-            continue
-        faults += misfits(name, value, declared[name])
-    if faults:
-        raise ConfigError("; ".join(faults))
+            yield str(unknown_name("parameter", name, declared))
+        elif bad := list(unplain(name, value)):
+            yield from bad
+        elif not fits(value, declared[name].annotation):
+            yield (
+                f"{name}={value!r} is a {type(value).__name__}, but the notebook "
+                f"declares `{name}: {declared[name]}`"
+            )
 
 
-def misfits(name: str, value: object, parameter: Parameter) -> Iterator[str]:
-    """Lists what is wrong with one value."""
-    bad = list(unplain(name, value))
-    yield from bad
-    if bad:
-        return
-    kind = parsed(parameter.annotation)
-    if not fits(value, kind):
-        yield (
-            f"{name}={value!r} is a {type(value).__name__}, but the notebook declares "
-            f"`{name}: {parameter}`"
-        )
+def settled(
+    given: Mapping[str, Any], declared: Mapping[str, Parameter]
+) -> dict[str, Any]:
+    """Writes a whole number as a float where one is declared.
+
+    Otherwise `rate: 1` and `rate: 1.0` would be two runs.
+
+    Args:
+        given: Values that fit.
+        declared: The notebook's parameters.
+    """
+
+    def settle(value: Any, kind: str) -> Any:
+        if kind == "list[float]":
+            return [float(item) for item in value]
+        return float(value) if kind == "float" else value
+
+    return {k: settle(value, declared[k].annotation) for k, value in given.items()}
 
 
 def unplain(path: str, value: object) -> Iterator[str]:
@@ -64,12 +94,9 @@ def unplain(path: str, value: object) -> Iterator[str]:
             for position, item in enumerate(value):
                 yield from unplain(f"{path}[{position}]", item)
         case dict():
-            yield from (
-                f"{path}: the key {key!r} is not text"
-                for key in value
-                if not isinstance(key, str)
-            )
             for key, item in value.items():
+                if not isinstance(key, str):
+                    yield f"{path}: the key {key!r} is not text"
                 yield from unplain(f"{path}.{key}", item)
         case _:
             yield from unplain_scalar(path, value)
@@ -84,45 +111,43 @@ def unplain_scalar(path: str, value: object) -> Iterator[str]:
         )
     elif isinstance(value, float) and not math.isfinite(value):
         yield f"{path}={value!r} is not finite: give a number"
-    elif isinstance(value, str) and "\0" in value:
-        yield f"{path} holds a NUL character: remove it"
+    elif isinstance(value, str) and re.search("[\0\ud800-\udfff]", value):
+        yield f"{path} holds a NUL or half a character: remove it"
 
 
-def parsed(annotation: str) -> Any:
-    """Turns the text of an annotation into a type; an unknown one allows anything."""
-    options = [part.strip() for part in annotation.split("|")]
-    if len(options) > 1:
-        return tuple(parsed(option) for option in options)
-    name, _, item = annotation.removesuffix("]").partition("[")
-    if name == "list" and item:
-        return list[parsed(item)]  # type: ignore[misc]
-    return PLAIN.get(name, object)
+def fits(value: object, annotation: str) -> bool:
+    """Whether a value has a type; an int fits a float, a bool is no number.
+
+    Args:
+        value: The value.
+        annotation: The type as the parameters cell writes it.
+
+    Raises:
+        ConfigError: When the type is none of those that a plan can fill.
+    """
+    if "|" in annotation:
+        return any(fits(value, option.strip()) for option in annotation.split("|"))
+    if found := NESTED.fullmatch(annotation):
+        if found["item"]:
+            return isinstance(value, list) and all(
+                fits(item, found["item"]) for item in value
+            )
+        return isinstance(value, dict) and all(
+            fits(item, found["value"]) for item in value.values()
+        )
+    if annotation not in PLAIN:
+        raise ConfigError(
+            f"a parameter is declared as {annotation}: declare {', '.join(PLAIN)}, "
+            "list[...], dict[str, ...], or several with | between"
+        )
+    kind = PLAIN[annotation]
+    if kind in (int, float):
+        return type(value) is int or type(value) is kind
+    return isinstance(value, kind) and (kind is str or not disguised(value))
 
 
-def fits(value: object, kind: Any) -> bool:
-    """Whether a value has a type; an int fits a float, a bool is no number."""
-    if isinstance(kind, tuple):
-        return any(fits(value, option) for option in kind)
-    if kind is None:
-        return value is None
-    if get_origin(kind) is list:
-        (item,) = get_args(kind)
-        return isinstance(value, list) and all(fits(v, item) for v in value)
-    if kind is float:
-        return type(value) in (int, float)
-    if kind is int:
-        return type(value) is int
-    if kind is list:
-        return isinstance(value, list) and not any(map(numeric_text, value))
-    return isinstance(value, kind)
-
-
-def numeric_text(value: object) -> bool:
-    """Whether a value is text that was surely meant as a number."""
-    if not isinstance(value, str):
-        return False
-    try:
-        float(value)
-    except ValueError:
-        return False
-    return True
+def disguised(value: object) -> bool:
+    """Whether a value holds text that is meant as a number or a boolean."""
+    if isinstance(value, dict | list):
+        return any(map(disguised, value.values() if isinstance(value, dict) else value))
+    return isinstance(value, str) and DISGUISED.fullmatch(value) is not None

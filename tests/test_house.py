@@ -57,6 +57,13 @@ parallel
 teams
 metrics data making importers audit writing layouts manifests matlab splits storage
 cells
+pairing results strictyaml
+values
+schema runs
+plans
+tables
+ranks
+claims markdown
 anchors
 tensorfile checkpoints evaluate
 recipes
@@ -69,6 +76,7 @@ budgets generations journal resume
 boards
 train
 plots curves
+charts
 screen bench explore sweep notebooks
 """.strip().split("\n")
 

@@ -1,11 +1,14 @@
 """The README's numbers are those of the result files."""
 
+import csv
+import math
 import shutil
 
 import pytest
 
-from prisma_lib import report, results
+from prisma_lib import markdown, report, results
 from prisma_lib.provenance import ROOT
+from prisma_lib.tables import Paper
 
 
 def row(method, direction, regime, value, **more):
@@ -17,10 +20,14 @@ def row(method, direction, regime, value, **more):
         "low": value - 1,
         "high": value + 1,
         "seconds_per_sample": 0.5,
-        "setting": "size=32",
+        "setting": "size=32" + {"sparse": ";rate=0.03"}.get(regime, ""),
+        "steps": "",
         "n": 4,
         "run": "one",
+        "sweep": "darcy",
         "pde": "darcy",
+        "scale": "cpu",
+        "metric": "relative_l2",
         **more,
     }
 
@@ -52,7 +59,7 @@ def test_a_block_becomes_the_table_and_the_rest_stays(project):
     assert text.endswith("after\n")
     assert "| mean field | 25 [24, 26] | – | 0.5 |" in text
     assert "| PRISMA, 20 steps | 3 [2, 4] | 16 [15, 17] | 0.5 |" in text
-    assert "64 M parameters* | 1.10 | 2.99 | |" in text
+    assert "64 M parameters* | 1.1 | 2.99 | |" in text
     assert "old" not in text
 
 
@@ -68,10 +75,87 @@ def test_check_finds_a_table_that_is_behind_its_results(project, capsys):
 
 
 def test_a_block_without_results_is_an_error(project, capsys):
-    (project / "README.md").write_text("<!-- none:start --><!-- none:end -->")
+    text = "<!-- {0}:start --><!-- {0}:end -->"
+    (project / "README.md").write_text(text.format("poisson"))
 
     assert report.main(["--root", str(project)]) == 2
-    assert "no results for the block 'none'" in capsys.readouterr().err
+    assert "no results for the block 'poisson'" in capsys.readouterr().err
+
+    (project / "README.md").write_text(text.format("poison"))
+    assert report.main(["--root", str(project)]) == 2
+    assert "did you mean 'poisson'" in capsys.readouterr().err
+
+
+def test_tables_are_written_whole_and_compared(project, capsys):
+    report.main(["--root", str(project)])
+    folder = project / "outputs" / "tables"
+
+    with (folder / "sparse.csv").open(newline="") as file:
+        (line,) = csv.DictReader(file)
+    assert (line["method"], line["value"], line["paper"]) == ("PRISMA", "16", "2.99")
+    assert (line["anchor"], line["ratio"]) == ("mean field", "0.64")
+    assert {path.stem for path in folder.glob("*.csv")} == {"paper", *report.COLUMNS}
+    assert (folder / "ranks.csv").read_text().startswith("scale,size,regime,method")
+
+    (folder / "claims.csv").write_text("by hand")
+    assert report.main(["--root", str(project), "--check"]) == 2
+    assert "outputs/tables/claims.csv: not what the results" in capsys.readouterr().err
+
+
+def test_every_block_is_written_for_rows_without_numbers_and_of_any_equation(project):
+    burgers = {"sweep": "burgers", "pde": "burgers", "setting": "size=32;columns=5"}
+    results.append(
+        project / "outputs" / "results" / "burgers.csv",
+        [
+            row(m, "reconstruct", "sparse", v, **burgers, **more)
+            for m, v, more in (
+                ("FNO", math.nan, {}),
+                ("PRISMA", 9.0, {"steps": 20}),
+                ("DiffusionPDE", 9.5, {"steps": 200}),
+                ("mean field", 50.0, {"seconds_per_sample": "", "low": ""}),
+            )
+        ],
+    )
+    results.append(
+        project / "outputs" / "results" / "darcy.csv",
+        [row("FNO", "forward", "full", 5.0, run="two")],
+    )
+    names = [
+        "darcy",
+        "burgers",
+        "full",
+        "sparse",
+        "ranks",
+        "latency",
+        "order",
+        "claims",
+    ]
+    blocks = "".join(f"<!-- {name}:start -->\n<!-- {name}:end -->\n" for name in names)
+    (project / "README.md").write_text(blocks)
+
+    assert report.main(["--root", str(project)]) == 0
+
+    text = (project / "README.md").read_text()
+    assert text.count("FNO, burgers reconstruct, sparse: value is nan") == 2
+    assert "| FNO | – | 0.5 |" in text
+    assert "| PRISMA, 20 steps | 9 [8, 10] | 0.5 |" in text
+    assert "| *paper: PRISMA, 20 steps, 128 × 128, 64 M parameters* | 1.1 |" in text
+    assert "| method | burgers, reconstruct | darcy, forward |" in text
+    assert "| PRISMA, 20 steps | 9 (9.33) ×0.18 | 16 (2.99) ×0.64 |" in text
+    assert "| cpu | full | PRISMA | 20 | 1 | 1 | 1 | 3.4 | lowest |" in text
+    assert "| cpu | C26 | one model serves all tasks and regimes | holds |" in text
+    assert "nan]" not in text
+
+
+def test_grids_of_one_equation_are_tables_of_their_own():
+    rows = [row("FNO", "forward", "full", 5.0, seed=0, commit="abc", device="mill")]
+    rows += [{**rows[0], "scale": "gpu", "setting": "size=64", "n": 1000}]
+
+    found = markdown.benchmark(rows, Paper([]))
+
+    assert found.count("| method | forward, full | s/sample |") == 2
+    assert "n = 4, seed 0, scale `cpu`, size=32, commit abc, on mill." in found
+    assert "n = 1000, seed 0, scale `gpu`, size=64, commit abc, on mill." in found
 
 
 def test_the_bench_is_a_table_a_machine_with_one_line_a_setting():
@@ -82,7 +166,7 @@ def test_the_bench_is_a_table_a_machine_with_one_line_a_setting():
         {**common, "metric": "peak_mb", "value": "3", "device": "one"},
     ]
 
-    one, two = report.bench_table(rows, []).split("On two:")
+    one, two = markdown.bench(rows, Paper([])).split("On two:")
 
     assert one.startswith("<details><summary>On one:</summary>\n\n| what |")
     assert one.count("</details>") == two.count("</details>") == 1

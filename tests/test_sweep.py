@@ -20,15 +20,6 @@ def table(root, folder="tiny"):
         return list(csv.DictReader(file))
 
 
-def test_dry_run_lists_and_writes_nothing(plan, root, capsys):
-    path = plan("notebook: 10_tiny\ngrid: {n: [1, 2]}\n")
-
-    assert main([str(path), "--scale", "smoke", "--dry-run"]) == 0
-
-    assert len(capsys.readouterr().out.splitlines()) == 2
-    assert not (root / "outputs").exists()
-
-
 @pytest.mark.notebook
 def test_only_scales_that_mean_something_are_recorded(plan, root):
     path = plan("notebook: 10_tiny\ngrid: {n: [2]}\n")

@@ -1,0 +1,251 @@
+"""Tables as Markdown, for the README and for notebooks.
+
+A dash stands where there is no number; where one was recorded that is none, a line
+below the table says which and why.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from prisma_lib import pdes, results
+from prisma_lib.cells import REGIMES
+from prisma_lib.tables import (
+    DIRECTIONS,
+    HIDDEN,
+    Column,
+    Entry,
+    Paper,
+    entries,
+    grid_of,
+)
+
+NOTHING = "–"
+# Metrics of the bench whose names do not say it all.
+WHAT = {
+    "s_per_10000": "s per 10,000 problems, drawn and solved",
+    "data_over_step": "of the time of a training step",
+    "ms_per_field": "ms per field",
+    "s_per_sample": "s per sample",
+    "images_per_s": "images per s",
+    "peak_mb": "MB at most",
+    "factor_mb": "MB of factor",
+    "percent_of_matrix_rate": "% of the matrix-product rate",
+    "percent_residual": "% residual",
+    "percent_network": "% network",
+    "percent_rest": "% rest",
+    "gflop_per_s": "GFLOP/s",
+}
+
+Row = Mapping[str, Any]
+Maker = Callable[[Sequence[Row], Paper], str]
+
+
+def sheet(head: Sequence[str], lines: Iterable[Sequence[str]], words: int = 1) -> str:
+    """Sets lines as a table.
+
+    Args:
+        head: Names of the columns.
+        lines: Entries of each line.
+        words: Number of columns, from the left, that hold words, not numbers.
+    """
+    rule = "---|" * words + "---:|" * (len(head) - words)
+    rows = [f"| {' | '.join(line)} |".replace("|  |", "| |") for line in lines]
+    return "\n".join([f"| {' | '.join(head)} |", f"|{rule}", *rows])
+
+
+def benchmark(rows: Sequence[Row], paper: Paper) -> str:
+    """Formats the rows of one equation.
+
+    Args:
+        rows: Result rows of one equation.
+        paper: The paper's numbers.
+
+    Returns:
+        For each grid a table with a line per method and the cells as columns, errors in
+        percent with their 95 % intervals; then the paper's line, and what ours were
+        measured on.
+    """
+    every = entries([dict(row) for row in rows], paper)
+    grids = dict.fromkeys(map(grid_of, every))
+    return "\n\n".join(
+        one_grid([entry for entry in every if grid_of(entry) == grid], paper)
+        for grid in grids
+    )
+
+
+def one_grid(every: Sequence[Entry], paper: Paper) -> str:
+    """Formats one equation on one grid."""
+    asked = {(entry.direction, entry.regime) for entry in every}
+    cells = [(d, r) for d in DIRECTIONS for r in REGIMES if (d, r) in asked]
+    lines = []
+    for name in dict.fromkeys(map(label, every)):
+        mine = {(e.direction, e.regime): e for e in every if label(e) == name}
+        times = [results.number(e.row, "seconds_per_sample") for e in mine.values()]
+        known = sorted(time for time in times if time is not None)
+        middle = f"{known[len(known) // 2]:.2g}" if known else NOTHING
+        lines.append([name, *(interval(mine.get(cell)) for cell in cells), middle])
+    lines.append(published(paper, every[0].pde, cells))
+    head = ["method", *(f"{d}, {r}" for d, r in cells), "s/sample"]
+    row = every[-1].row
+    commits = ", ".join(dict.fromkeys(entry.row["commit"] for entry in every))
+    foot = (
+        f"n = {row['n']}, seed {row['seed']}, scale `{row['scale']}`, "
+        f"size={every[0].size}, commit {commits}, on {row['device']}."
+    )
+    return "\n\n".join([sheet(head, lines), *reasons(every), foot])
+
+
+def published(paper: Paper, pde: str, cells: Sequence[tuple[str, str]]) -> list[str]:
+    """Formats the paper's row of the same cells: another grid, another size."""
+    found = [
+        paper.error(regime, (pde, direction), ("PRISMA", 20))
+        for direction, regime in cells
+    ]
+    name = "*paper: PRISMA, 20 steps, 128 × 128, 64 M parameters*"
+    return [name, *(number(value, 4) for value in found), ""]
+
+
+def label(entry: Entry) -> str:
+    """Names a method with its steps, how many draws were averaged, and what it saw."""
+    parts = [entry.method, f"{entry.steps} steps" if entry.steps else ""]
+    parts += [f"mean of {entry.draws}" if entry.draws > 1 else ""]
+    parts += ["" if entry.hidden in HIDDEN[entry.regime] else entry.hidden]
+    return ", ".join(filter(None, parts))
+
+
+def interval(entry: Entry | None) -> str:
+    """Formats an error with its interval, or a dash where there is none."""
+    if entry is None or entry.value is None:
+        return NOTHING
+    if entry.low is None or entry.high is None:
+        return number(entry.value)
+    return f"{entry.value:.3g} [{entry.low:.3g}, {entry.high:.3g}]"
+
+
+def number(value: object, digits: int = 3) -> str:
+    """Formats a number with a few digits, or a dash where there is none."""
+    if value is None or value == "":
+        return NOTHING
+    return f"{value:.{digits}g}" if isinstance(value, float) else str(value)
+
+
+def reasons(every: Iterable[Entry]) -> list[str]:
+    """Says in one line which entries have no number, and why."""
+    said = [
+        f"{label(entry)}, {entry.pde} {entry.direction}, {entry.regime}: {entry.note}"
+        for entry in every
+        if entry.note
+    ]
+    return [f"No number: {'; '.join(said)}."] if said else []
+
+
+def regime(every: Sequence[Entry]) -> str:
+    """Formats one of the paper's tables: methods by equations and directions.
+
+    Args:
+        every: Entries of one regime, on any grid.
+
+    Returns:
+        A table for each grid: our error in percent, the paper's in brackets, and after
+        a times sign the ratio to the exact posterior or the best honest baseline.
+    """
+    parts = []
+    for grid in dict.fromkeys(map(grid_of, every)):
+        mine = [entry for entry in every if grid_of(entry) == grid]
+        columns = sorted({entry.column for entry in mine}, key=place)
+        lines = []
+        for name in dict.fromkeys(map(label, mine)):
+            found = {e.column: e for e in mine if label(e) == name}
+            lines.append([name, *(beside(found.get(column)) for column in columns)])
+        head = ["method", *(f"{pde}, {direction}" for pde, direction in columns)]
+        title = f"Scale `{grid[0]}`, {grid[1]} × {grid[1]}:"
+        parts += [title, sheet(head, lines), *reasons(mine)]
+    return "\n\n".join(parts)
+
+
+def place(column: Column) -> tuple[int, int]:
+    """Orders columns by equation, as the library lists them, and direction."""
+    return pdes.names().index(column[0]), DIRECTIONS.index(column[1])
+
+
+def beside(entry: Entry | None) -> str:
+    """Formats an error with the paper's and the ratio to the anchor."""
+    if entry is None or entry.value is None:
+        return NOTHING
+    paper = "" if entry.paper is None else f" ({entry.paper:.4g})"
+    ratio = "" if entry.ratio is None else f" ×{entry.ratio:.2g}"
+    return number(entry.value) + paper + ratio
+
+
+def listed(columns: Mapping[str, str], words: int) -> Maker:
+    """Returns a maker of a plain table.
+
+    Args:
+        columns: Titles of the columns by their names in the rows.
+        words: Number of columns, from the left, that hold words.
+    """
+
+    def maker(rows: Sequence[Row], _paper: Paper) -> str:
+        lines = [[number(row[name]) for name in columns] for row in rows]
+        return sheet([*columns.values()], lines, words)
+
+    return maker
+
+
+def speeds(rows: Sequence[Row], paper: Paper) -> str:
+    """Formats the seconds per sample; only rows of one device compare."""
+    columns = {"method": "method", "steps": "steps", "device": "device"}
+    columns |= {"seconds_per_sample": "s/sample", "calls": "calls", "paper": "paper, s"}
+    return listed({"scale": "scale", **columns}, 4)(rows, paper)
+
+
+def bench(rows: Sequence[Row], _paper: Paper) -> str:
+    """Formats the rows of the machine benchmark, a folded table each."""
+    lines = []
+    for device in dict.fromkeys(row["device"] for row in rows):
+        values: dict[tuple[str, str], list[str]] = {}
+        for row in rows:
+            if row["device"] == device:
+                what = f"{row['method']} {row['pde']}".strip()
+                unit = WHAT.get(row["metric"], row["metric"].replace("_", " "))
+                key = what, row["setting"].replace(";", ", ")
+                values.setdefault(key, []).append(f"{row['value']} {unit}")
+        table = [[*key, "; ".join(found)] for key, found in values.items()]
+        lines += [
+            f"<details><summary>On {device}:</summary>\n",
+            sheet(["what", "setting", "measured"], table, 3),
+            "\n</details>\n",
+        ]
+    return "\n".join(lines).rstrip()
+
+
+BLOCKS: dict[str, Maker] = {
+    **dict.fromkeys(pdes.names(), benchmark),
+    "bench": bench,
+    "ranks": listed(
+        {
+            **{"scale": "scale", "regime": "regime", "method": "method"},
+            **{"steps": "steps", "rank": "rank", "columns": "columns"},
+            "paper_in_these_columns": "paper, same columns",
+            **{"paper": "paper", "ties": "ties take the rank"},
+        },
+        3,
+    ),
+    "latency": speeds,
+    "order": listed(
+        {
+            **{"scale": "scale", "regime": "regime", "pde": "equation"},
+            **{"direction": "direction", "verdict": "order of methods"},
+            **{"methods": "methods", "same": "pairs as in the paper"},
+            **{"reversed": "reversed", "open": "undecided"},
+        },
+        5,
+    ),
+    "claims": listed(
+        {
+            **{"scale": "scale", "claim": "claim", "text": "the paper says"},
+            **{"verdict": "here it", "evidence": "by"},
+        },
+        5,
+    ),
+}

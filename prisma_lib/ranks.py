@@ -1,0 +1,184 @@
+"""Ranks of methods, and whether their order is the paper's.
+
+The paper averages ranks over the columns of a table. Of methods that tie, each gets the
+lowest rank in its full and noisy tables and the mean of the ranks in its sparse table;
+a method without a number in a column is ranked over fewer columns. All of its average
+ranks come out of its errors by these rules, and so do ours.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from statistics import mean
+
+from prisma_lib.cells import REGIMES
+from prisma_lib.tables import METHODS, Column, Entry, Grid, Paper, Who, grid_of, nearest
+
+TIES = {"full": "lowest", "sparse": "mean", "noisy": "lowest"}
+HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be said at this scale"
+
+Scores = Mapping[Column, Mapping[Who, float]]
+
+
+def average_ranks(scores: Scores, ties: str) -> dict[Who, tuple[float, int]]:
+    """Averages the ranks of methods over columns; 1 is the best.
+
+    Args:
+        scores: Errors of the methods in each column.
+        ties: "lowest" or "mean": the rank of methods with the same error.
+
+    Returns:
+        The average rank of each method and the number of its columns.
+    """
+    found: dict[Who, list[float]] = {}
+    for column in scores.values():
+        for who, error in column.items():
+            better = sum(other < error for other in column.values())
+            equal = sum(other == error for other in column.values())
+            shift = 1.0 if ties == "lowest" else (equal + 1) / 2
+            found.setdefault(who, []).append(better + shift)
+    return {who: (mean(ranks), len(ranks)) for who, ranks in found.items()}
+
+
+def scores_of(every: Iterable[Entry], paper: Paper) -> dict[tuple[Grid, str], Scores]:
+    """Collects our errors in the columns of the paper's tables.
+
+    Args:
+        every: Entries of all tables.
+        paper: The paper's numbers; columns that it ranks are those of five equations.
+
+    Returns:
+        Errors of the paper's methods by grid and regime.
+    """
+    found: dict[tuple[Grid, str], dict[Column, dict[Who, float]]] = {}
+    for entry in every:
+        usual = entry.usual and entry.method in METHODS and entry.value is not None
+        if usual and (entry.regime, entry.column) in paper.ranked:
+            table = found.setdefault((grid_of(entry), entry.regime), {})
+            table.setdefault(entry.column, {})[entry.who] = entry.value or 0.0
+    return dict(found)
+
+
+def ranks(every: Iterable[Entry], paper: Paper) -> list[dict[str, object]]:
+    """Ranks the methods in each regime.
+
+    Args:
+        every: Entries of all tables.
+        paper: The paper's numbers.
+
+    Returns:
+        A row for each grid, regime and method: its average rank among the methods that
+        have numbers, the paper's rank among the same methods in the same columns, and
+        the average rank that the paper prints. A column with one method ranks nothing.
+    """
+    rows = []
+    for (grid, regime), table in scores_of(every, paper).items():
+        scores = {column: found for column, found in table.items() if len(found) > 1}
+        theirs = average_ranks(
+            {
+                column: same
+                for column, found in scores.items()
+                if (same := counterpart(found, paper.errors[regime, column]))
+            },
+            TIES[regime],
+        )
+        for who, (rank, count) in average_ranks(scores, TIES[regime]).items():
+            there = nearest(
+                who, {w: r for (t, w), r in paper.ranks.items() if t == regime}
+            )
+            rows.append(
+                {
+                    **{"scale": grid[0], "size": grid[1], "regime": regime},
+                    **{"method": who[0], "steps": who[1], "rank": rank},
+                    **{"columns": count, "ties": TIES[regime]},
+                    "paper_in_these_columns": theirs.get(who, (None, 0))[0],
+                    "paper": paper.ranks[regime, there] if there else None,
+                    "paper_steps": there[1] if there else None,
+                }
+            )
+    return sorted(rows, key=lambda r: (r["scale"], r["size"], r["regime"], r["rank"]))
+
+
+def counterpart(ours: Iterable[Who], printed: Mapping[Who, float]) -> dict[Who, float]:
+    """Finds the paper's errors of our methods, at the nearest number of steps."""
+    there = {who: nearest(who, printed) for who in ours}
+    return {who: printed[other] for who, other in there.items() if other is not None}
+
+
+@dataclass(frozen=True)
+class Order:
+    """Whether methods stand in the paper's order in one cell.
+
+    Args:
+        scale: Name of the scale.
+        size: Points along an axis.
+        regime: Regime of the cell.
+        pde: Equation of the cell.
+        direction: Direction of the cell.
+        methods: Number of methods that both have.
+        same: Pairs in the paper's order, with intervals apart.
+        reversed: Pairs in the opposite order, with intervals apart.
+        open: Pairs whose intervals overlap.
+    """
+
+    scale: str
+    size: int
+    regime: str
+    pde: str
+    direction: str
+    methods: int
+    same: int = 0
+    reversed: int = 0
+    open: int = 0
+
+    @property
+    def verdict(self) -> str:
+        """What the pairs say together: one that is reversed decides."""
+        if self.reversed:
+            return FAILS
+        return HOLDS if self.same > self.open else OPEN
+
+
+def orders(every: Iterable[Entry], paper: Paper) -> list[Order]:
+    """Compares the order of methods with the paper's in every cell that has numbers.
+
+    Two methods are apart when their 95 % intervals are. Pairs that tie in the paper say
+    nothing.
+
+    Args:
+        every: Entries of all tables.
+        paper: The paper's numbers.
+    """
+    cells: dict[tuple[Grid, str, Column], list[Entry]] = {}
+    for entry in every:
+        if entry.usual and entry.method in METHODS and entry.low is not None:
+            key = grid_of(entry), entry.regime, entry.column
+            cells.setdefault(key, []).append(entry)
+    found = []
+    for (grid, regime, column), members in cells.items():
+        printed = paper.errors.get((regime, column), {})
+        theirs = counterpart([entry.who for entry in members], printed)
+        known = [entry for entry in members if entry.who in theirs]
+        counts = pairs(known, theirs)
+        found.append(Order(*grid, regime, *column, len(known), *counts))
+    return sorted(found, key=lambda o: (o.scale, o.size, REGIMES.index(o.regime)))
+
+
+def pairs(
+    members: Sequence[Entry], theirs: Mapping[Who, float]
+) -> tuple[int, int, int]:
+    """Counts the pairs in the paper's order, in the opposite one, and open ones."""
+    counts = [0, 0, 0]
+    for one, other in combinations(members, 2):
+        if theirs[one.who] == theirs[other.who]:
+            continue
+        better, worse = sorted((one, other), key=lambda entry: theirs[entry.who])
+        counts[0 if apart(better, worse) else 1 if apart(worse, better) else 2] += 1
+    return counts[0], counts[1], counts[2]
+
+
+def apart(better: Entry, worse: Entry) -> bool:
+    """Whether an error is smaller than another with their intervals apart."""
+    if better.high is None or worse.low is None:
+        return False
+    return better.high < worse.low

@@ -1,0 +1,274 @@
+"""Our numbers beside the paper's: the entries of every table, from result rows alone.
+
+The rows of an equation's benchmark are those of the sweep with the equation's name. Of
+rows that answer the same question the last one counts. Scales and grids are never
+mixed: they are part of every entry.
+"""
+
+import csv
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+
+from prisma_lib import results
+from prisma_lib.cells import COLUMNS, NOISE_SD, RATE, REGIMES
+from prisma_lib.errors import DataError
+
+METHODS = ("PINN", "FNO", "DeepONet", "PINO", "DiffusionPDE", "FunDPS", "PRISMA")
+DIRECTIONS = ("forward", "inverse", "reconstruct")
+ERRORS = ("relative_l2", "error_rate")
+# What a regime hides in the protocol.
+HIDDEN = {
+    "full": ("",),
+    "sparse": (f"rate={RATE:g}", f"columns={COLUMNS}"),
+    "noisy": (f"noise_sd={NOISE_SD:g}",),
+}
+# Its "error" is rounding: it made the truth, and nothing is measured by it.
+TRUTH = "numerical solver"
+MEAN, EXACT = "mean field", "exact posterior"
+# Where the paper prints the errors of a regime.
+PRINTED = {f"tab:{regime}_main": regime for regime in REGIMES} | {
+    "tab:eikonal_full_forward": "full",
+    "text:appendix:spatio-temporal": "sparse",
+}
+
+Who = tuple[str, int | None]
+Column = tuple[str, str]
+Grid = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One number of a table.
+
+    Args:
+        scale: Name of the scale.
+        size: Points along an axis.
+        regime: One of "full", "sparse", "noisy".
+        pde: Name of the equation.
+        direction: "forward", "inverse" or "reconstruct".
+        method: Name of the method.
+        steps: Sampler steps, where it has any.
+        draws: Number of draws whose mean is judged.
+        hidden: What is hidden, such as "rate=0.03"; empty where all is seen.
+        value: Error in percent, `None` when there is no number.
+        low: Lower end of its 95 % interval.
+        high: Upper end.
+        row: The result row.
+        anchor: The honest baseline it is measured by.
+        ratio: Its value over the anchor's.
+        paper: The paper's number, in percent.
+    """
+
+    scale: str
+    size: int
+    regime: str
+    pde: str
+    direction: str
+    method: str
+    steps: int | None
+    draws: int
+    hidden: str
+    value: float | None
+    low: float | None
+    high: float | None
+    row: results.Row
+    anchor: str = ""
+    ratio: float | None = None
+    paper: float | None = None
+
+    @property
+    def who(self) -> Who:
+        """The method with its steps."""
+        return self.method, self.steps
+
+    @property
+    def column(self) -> Column:
+        """Equation and direction."""
+        return self.pde, self.direction
+
+    @property
+    def usual(self) -> bool:
+        """Whether it is one draw, of what the regime hides in the protocol."""
+        return self.draws == 1 and self.hidden in HIDDEN[self.regime]
+
+    @property
+    def note(self) -> str:
+        """Why there is no number, where there is none."""
+        return results.missing(self.row)
+
+
+class Paper:
+    """The numbers that the paper prints.
+
+    Args:
+        rows: Rows of `outputs/tables/paper.csv`.
+    """
+
+    def __init__(self, rows: Iterable[Mapping[str, str]]) -> None:
+        self.errors: dict[tuple[str, Column], dict[Who, float]] = {}
+        self.ranked: set[tuple[str, Column]] = set()
+        self.ranks: dict[tuple[str, Who], float] = {}
+        self.seconds: dict[Who, float] = {}
+        for row in rows:
+            who = row["method"], int(row["steps"]) if row["steps"] else None
+            regime = PRINTED.get(row["table"], "")
+            if row["metric"] in ERRORS and regime:
+                column = row["pde"], row["direction"] or "reconstruct"
+                cell = self.errors.setdefault((regime, column), {})
+                cell[who] = float(row["value"])
+                if row["table"].endswith("_main"):
+                    self.ranked.add((regime, column))
+            elif row["metric"] == "avg_rank" and regime:
+                self.ranks[regime, who] = float(row["value"])
+            elif row["metric"] == "seconds_per_sample" and row["table"].startswith(
+                ("tab:paradigm", "tab:noisy_main", "tab:full_main")
+            ):
+                self.seconds[who] = float(row["value"])
+
+    def error(self, regime: str, column: Column, who: Who) -> float | None:
+        """Returns the error of a method; where no steps are stated, any will do."""
+        printed = self.errors.get((regime, column), {})
+        return printed.get(who, printed.get((who[0], None)))
+
+    @classmethod
+    def read(cls, path: Path) -> "Paper":
+        """Reads `paper.csv`.
+
+        Raises:
+            DataError: When it is not there.
+        """
+        try:
+            with path.open(newline="", encoding="utf-8") as file:
+                return cls(csv.DictReader(file))
+        except FileNotFoundError as error:
+            raise DataError(
+                f"{path} does not exist: it holds the paper's numbers and comes with "
+                "the repository; name the project's folder with --root"
+            ) from error
+
+
+def nearest(who: Who, known: Mapping[Who, float]) -> Who | None:
+    """Finds a method in the paper: with the same steps, or the nearest number of them.
+
+    Args:
+        who: Method and steps.
+        known: Numbers of one column of the paper.
+
+    Returns:
+        Its name there, `None` when the paper has no such method.
+    """
+    method, steps = who
+    same = [other for other in known if other[0] == method]
+
+    def distance(other: Who) -> float:
+        return abs(math.log((other[1] or 1) / (steps or 1)))
+
+    return min(same, key=distance, default=None)
+
+
+def entries(rows: Iterable[results.Row], paper: Paper) -> list[Entry]:
+    """Makes the entries of all tables.
+
+    Args:
+        rows: Result rows of all sweeps; those of other sweeps than benchmarks are left
+            out.
+        paper: The paper's numbers.
+
+    Returns:
+        Entries in the order of their first rows, with anchors and the paper's numbers.
+    """
+    found: dict[tuple[object, ...], Entry] = {}
+    for row in rows:
+        benchmark = row["sweep"] == row["pde"] and row["regime"] in REGIMES
+        if benchmark and row["metric"] in ERRORS:
+            entry = entry_of(row)
+            found[identity(entry)] = entry
+    every = list(found.values())
+    return [beside(entry, every, paper) for entry in every]
+
+
+def entry_of(row: results.Row) -> Entry:
+    """Reads one result row."""
+    parts = filter(None, row["setting"].split(";"))
+    setting = dict(part.partition("=")[::2] for part in parts)
+    size, draws = int(setting.pop("size", 0)), int(setting.pop("mean_of", 1))
+    value, low, high = (results.number(row, name) for name in ("value", "low", "high"))
+    return Entry(
+        *(row["scale"], size, row["regime"], row["pde"], row["direction"]),
+        method=row["method"],
+        steps=int(row["steps"]) if row["steps"] else None,
+        draws=draws,
+        hidden=";".join(f"{name}={text}" for name, text in setting.items()),
+        value=value,
+        low=low,
+        high=high,
+        row=row,
+    )
+
+
+def identity(entry: Entry) -> tuple[object, ...]:
+    """Returns the question that an entry answers."""
+    return (*place(entry), entry.hidden, *entry.who, entry.draws)
+
+
+def place(entry: Entry) -> tuple[object, ...]:
+    """Returns the cell of a table in which an entry stands."""
+    return (*grid_of(entry), entry.regime, *entry.column)
+
+
+def grid_of(entry: Entry) -> Grid:
+    """Returns scale and size of an entry: tables of two grids are never mixed."""
+    return entry.scale, entry.size
+
+
+def beside(entry: Entry, every: Sequence[Entry], paper: Paper) -> Entry:
+    """Puts the anchor and the paper's number beside an entry.
+
+    The anchor is the exact posterior, judged by as many draws, where it is known, and
+    the best other baseline elsewhere. The mean field answers every regime alike.
+    """
+    cell, grid = (*place(entry), entry.hidden), (*grid_of(entry), entry.column)
+    rivals = {
+        other.method: other.value
+        for other in every
+        if (
+            (*place(other), other.hidden) == cell
+            or (other.method == MEAN and (*grid_of(other), other.column) == grid)
+        )
+        and other.method not in (*METHODS, TRUTH)
+        and other.value
+        and other.draws == (entry.draws if other.method == EXACT else 1)
+    }
+    if entry.usual:
+        printed = paper.error(entry.regime, entry.column, entry.who)
+        entry = replace(entry, paper=printed)
+    if not rivals or entry.value is None or entry.method not in METHODS:
+        return entry
+    best = min(rivals, key=lambda name: (name != EXACT, rivals[name]))
+    return replace(entry, anchor=best, ratio=entry.value / rivals[best])
+
+
+def latencies(every: Sequence[Entry], paper: Paper) -> list[dict[str, object]]:
+    """Lists the seconds per sample of every method, beside the paper's.
+
+    Returns:
+        A row for each scale, grid, device, method and number of steps: the median over
+        the cells of its tables.
+    """
+    groups: dict[tuple[str, int, str, Who], list[results.Row]] = {}
+    for entry in every:
+        if entry.usual and results.number(entry.row, "seconds_per_sample") is not None:
+            key = (entry.scale, entry.size, entry.row["device"], entry.who)
+            groups.setdefault(key, []).append(entry.row)
+    return [
+        {
+            **{"scale": scale, "size": size, "method": who[0], "steps": who[1]},
+            "seconds_per_sample": median(float(r["seconds_per_sample"]) for r in rows),
+            **{"paper": paper.seconds.get(who), "calls": rows[-1]["calls"]},
+            **{"cells": len(rows), "device": device},
+        }
+        for (scale, size, device, who), rows in groups.items()
+    ]
