@@ -123,9 +123,9 @@ class Prisma(Normalised):
         c = precondition(sigma)
         skip, out, scale = (v[:, None, None, None] for v in (c.skip, c.out, c.input))
         grid = self._pde_on((x_sigma.shape[-2], x_sigma.shape[-1])).grid
-        place = _place(grid, x_sigma.dtype, x_sigma.device)
-        place = place.expand(len(x_sigma), -1, -1, -1)
-        inputs = torch.cat([scale * x_sigma, x_obs, mask, place], 1)
+        where = place(grid, x_sigma.dtype, x_sigma.device)
+        where = where.expand(len(x_sigma), -1, -1, -1)
+        inputs = torch.cat([scale * x_sigma, x_obs, mask, where], 1)
         residuals, summary = self.residual_levels(x_sigma, x_obs, mask)
         if self.strategy is Strategy.CONCAT:
             inputs = torch.cat([inputs, residuals[0]], 1)
@@ -223,7 +223,7 @@ class Prisma(Normalised):
 
 @cache  # every call needs it, and its numbers would have to travel to the device
 @torch.inference_mode(False)
-def _place(
+def place(
     grid: Grid, dtype: torch.dtype, device: torch.device
 ) -> Float[Tensor, "2 x y"]:
     """Returns the coordinates of all points as shares of the domain, less one half."""

@@ -65,7 +65,7 @@ def euler(denoise: Denoiser, noise: State_, schedule: Schedule) -> Iterator[Stat
         Song et al. (2021), DDIM, in the variables of Karras et al. (2022), where it is
         Euler's method. arXiv 2010.02502.
     """
-    x, steps = _start(noise, schedule)
+    x, steps = start(noise, schedule)
     for step, sigma, target in steps:
         denoised = denoise(x, x.new_full((len(x),), sigma))
         x = denoised + target / sigma * (x - denoised)
@@ -90,17 +90,34 @@ def heun(denoise: Denoiser, noise: State_, schedule: Schedule) -> Iterator[State
         Karras et al. (2022), algorithm 1. arXiv 2206.00364. PRISMA's algorithm 2 omits
         the factor `sigma_max`.
     """
-    x, steps = _start(noise, schedule)
+    x, steps = start(noise, schedule)
     for step, sigma, target in steps:
-        denoised = denoise(x, x.new_full((len(x),), sigma))
-        slope = (x - denoised) / sigma
-        ahead = x + (target - sigma) * slope
-        if target > 0:
-            denoised = denoise(ahead, x.new_full((len(x),), target))
-            slope = (slope + (ahead - denoised) / target) / 2
-            ahead = x + (target - sigma) * slope
-        x = ahead
+        x, denoised = heun_step(denoise, x, sigma, target)
         yield State(step, target, x, denoised, calls=2 * step - (target == 0))
+
+
+def heun_step(
+    denoise: Denoiser, x: State_, sigma: float, target: float
+) -> tuple[State_, State_]:
+    """Takes one step of Heun's method; a step to noise level zero is one of Euler's.
+
+    Args:
+        denoise: Maps a state and the noise level of each sample to a clean estimate.
+        x: The state.
+        sigma: Its noise level.
+        target: The noise level to go to.
+
+    Returns:
+        The next state, and the denoiser's last estimate of the clean state.
+    """
+    denoised = denoise(x, x.new_full((len(x),), sigma))
+    slope = (x - denoised) / sigma
+    ahead = x + (target - sigma) * slope
+    if target > 0:
+        denoised = denoise(ahead, x.new_full((len(x),), target))
+        slope = (slope + (ahead - denoised) / target) / 2
+        ahead = x + (target - sigma) * slope
+    return ahead, denoised
 
 
 def multistep(denoise: Denoiser, noise: State_, schedule: Schedule) -> Iterator[State]:
@@ -126,7 +143,7 @@ def multistep(denoise: Denoiser, noise: State_, schedule: Schedule) -> Iterator[
     Reference:
         Lu et al. (2022), DPM-Solver++, algorithm 2. arXiv 2211.01095.
     """
-    x, steps = _start(noise, schedule)
+    x, steps = start(noise, schedule)
     before, h_before = None, 0.0
     for step, sigma, target in steps:
         denoised = denoise(x, x.new_full((len(x),), sigma))
@@ -162,10 +179,18 @@ def calls(name: str, steps: int) -> int:
     return 2 * steps - 1 if sampler(name) is heun else steps
 
 
-def _start(
+def start(
     noise: State_, schedule: Schedule
 ) -> tuple[State_, Iterator[tuple[int, float, float]]]:
-    """Returns the start state, and number, noise level and target of every step."""
+    """Begins a sampler.
+
+    Args:
+        noise: Unit-variance start noise.
+        schedule: Noise levels to visit.
+
+    Returns:
+        The start state, and number, noise level and target of every step.
+    """
     sigmas = schedule.sigmas().tolist()
     pairs = enumerate(itertools.pairwise(sigmas), start=1)
     return sigmas[0] * noise, ((step, *pair) for step, pair in pairs)

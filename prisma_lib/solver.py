@@ -1,16 +1,18 @@
 """Whatever solves a problem: the contract, and PRISMA with its sampler.
 
-A model, a schedule, a sampler and how the network runs make a `PrismaSolver`. It splits
-its work into parts that fit into memory; a draw does not depend on the split.
+A model, a schedule, a sampler and how the network runs make a `PrismaSolver`. Like
+every `DiffusionSolver`, it splits its work into parts that fit into memory; a draw does
+not depend on the split.
 """
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from prisma_lib import memory, progress, sample
@@ -19,10 +21,11 @@ from prisma_lib.edm import Schedule
 from prisma_lib.errors import NumericsError, unknown_name
 from prisma_lib.fields import GRFNoise
 from prisma_lib.model import Prisma
-from prisma_lib.observe import Observation
+from prisma_lib.observe import Observation, Pair
 from prisma_lib.pdes.base import PDE
 from prisma_lib.precision import execution, run_as
 from prisma_lib.sample import State
+from prisma_lib.units import Normalised
 
 NOISE_GRIDS = ("train", "paper")
 
@@ -47,8 +50,160 @@ class Solver(Protocol):
         """Returns draws of `a` and `u`, in physical units."""
 
 
+class DiffusionSolver(ABC):
+    """Draws by going from noise to data, in parts that fit into memory."""
+
+    model: Normalised
+    max_batch: int | str
+    watch: Callable[[State], None] | None
+
+    @property
+    def pde(self) -> PDE:
+        """The model's equation."""
+        return self.model.pde
+
+    @abstractmethod
+    def levels(self, observation: Observation) -> Schedule:
+        """Returns the noise levels to visit."""
+
+    @abstractmethod
+    def need(self, shape: tuple[int, int]) -> int:
+        """Returns the bytes that one draw takes on a grid."""
+
+    @abstractmethod
+    def source(self, shape: tuple[int, int]) -> GRFNoise:
+        """Returns the noise to start from on a grid."""
+
+    @abstractmethod
+    def condition(self, observation: Observation) -> tuple[Pair, Pair]:
+        """Returns the normalised observed values, 0 where unobserved, and the mask."""
+
+    @abstractmethod
+    def states(
+        self, noise: Pair, x_obs: Pair, mask: Pair, observation: Observation
+    ) -> Iterator[State]:
+        """Yields the state of some draws after each step.
+
+        Args:
+            noise: Their start noise.
+            x_obs: Observed values of their problems, normalised, 0 where unobserved.
+            mask: 1 where observed.
+            observation: What was measured of all problems, of which these are a part.
+        """
+
+    @torch.no_grad()
+    def solve(
+        self, observation: Observation, *, samples: int, generator: torch.Generator
+    ) -> tuple[Draws, Draws]:
+        """Draws from the posterior.
+
+        The generator yields one key; the noise of draw `s` of problem `j` depends on
+        the key and on `s * batch + j` alone.
+
+        Args:
+            observation: What was measured, physical units.
+            samples: Draws per problem.
+            generator: Source of the key.
+
+        Returns:
+            Draws of `a` and `u`, physical units.
+
+        Raises:
+            ShapeError: When the model cannot run on the observation's grid.
+            NumericsError: When a draw is not finite; names the first such step.
+            ConfigError: When not even one draw fits into memory (exit code 4).
+        """
+        key = int(torch.randint(2**63 - 1, (), generator=generator).item())
+        shape, device = observation.shape, self.model.mean.device
+        seen = self.condition(observation.to(device))
+        schedule = self.levels(observation)
+        source, total = self.source(shape), samples * observation.batch
+        need = self.need(shape)
+        size = memory.fitting(need, device)
+        size = size if isinstance(self.max_batch, str) else self.max_batch
+        with progress.bar(total * schedule.steps, "step") as bar:
+
+            def draw(rows: range) -> tuple[Tensor, Tensor]:
+                noise = source.draw(key, rows, self.model.channels, shape=shape)
+                return self._run(noise.to(device), rows, *seen, observation, bar)
+
+            parts = memory.in_parts(
+                draw,
+                total,
+                size,
+                f"one draw of {shape[0]} x {shape[1]} points on {device}, which takes "
+                f"about {need / 1e9:.2g} GB, with max_batch={size} to begin with",
+                f"use a grid of {shape[0] // 2} points, or a device with more memory",
+            )
+        x = self.model.denormalise(torch.cat([x for x, _ in parts]))
+        refuse_non_finite(x, torch.stack([flags for _, flags in parts]), schedule)
+        a, u = x.unflatten(0, (samples, observation.batch)).split(self.pde.channels, 2)
+        return a, u
+
+    def _run(
+        self,
+        noise: Tensor,
+        rows: range,
+        x_obs: Tensor,
+        mask: Tensor,
+        observation: Observation,
+        bar: Any,
+    ) -> tuple[Tensor, Tensor]:
+        """Returns the draws `rows`, and whether all of them were finite in each step.
+
+        Nothing here waits for a GPU: the flags are read once, after the last part.
+        """
+        problem = torch.arange(rows.start, rows.stop, device=noise.device)
+        problem = problem.remainder(len(x_obs))
+        x_obs, mask = x_obs[problem], mask[problem]
+        flags, steps = [], self.levels(observation).steps
+        for state in self.states(noise, x_obs, mask, observation):
+            flags.append(state.x.isfinite().all())
+            done = rows.start * steps + state.step * len(rows)
+            bar.update(done - bar.n)
+            if self.watch:
+                self.watch(state)
+            x = state.x
+        return x, torch.stack(flags)
+
+
+def refuse_non_finite(x: Pair, finite: Bool[Tensor, "_ _"], schedule: Schedule) -> None:
+    """Refuses draws that exploded.
+
+    Args:
+        x: The draws.
+        finite: Whether the states of each part were finite after each step.
+        schedule: Noise levels that were visited.
+
+    Raises:
+        NumericsError: When a draw is not finite; names the first such step.
+    """
+    broken = x.isfinite().all(3).all(2).all(1).logical_not()
+    if not broken.any():
+        return
+    steps = schedule.steps
+    # What is broken once stays broken.
+    step = min(int(finite.all(0).sum()) + 1, steps)
+    sigma = schedule.sigmas()[step]
+    raise NumericsError(
+        f"{int(broken.sum())} of {len(x)} draws became non-finite, first in step "
+        f"{step} of {steps}, at noise level {sigma:.3g}: check that what was "
+        "observed lies in the range of the training data"
+    )
+
+
+def check_max_batch(max_batch: int | str) -> None:
+    """Refuses what is neither "auto" nor a number of draws.
+
+    Raises:
+        ConfigError: When it is anything else.
+    """
+    if max_batch != "auto":
+        check_count("max_batch", max_batch, 1, 32)
+
+
 @dataclass(frozen=True)
-class PrismaSolver:
+class PrismaSolver(DiffusionSolver):
     """A PRISMA model with its sampler: a `Solver`.
 
     Args:
@@ -82,18 +237,12 @@ class PrismaSolver:
         sample.sampler(self.sampler)
         if self.noise_grid not in NOISE_GRIDS:
             raise unknown_name("noise_grid", self.noise_grid, NOISE_GRIDS)
-        if self.max_batch != "auto":
-            check_count("max_batch", self.max_batch, 1, 32)
+        check_max_batch(self.max_batch)
         _ = self._network  # which checks the other two settings
 
     @cached_property
     def _network(self) -> Prisma:
         return run_as(self.model, self.precision, self.compile)
-
-    @property
-    def pde(self) -> PDE:
-        """The model's equation."""
-        return self.model.pde
 
     @property
     def calls(self) -> int:
@@ -105,96 +254,31 @@ class PrismaSolver:
         """How the network runs, such as "float32, eager"."""
         return execution(self._network)
 
-    @torch.no_grad()
-    def solve(
-        self, observation: Observation, *, samples: int, generator: torch.Generator
-    ) -> tuple[Draws, Draws]:
-        """Draws from the posterior.
+    def levels(self, observation: Observation) -> Schedule:
+        """Returns the noise levels to visit: the same for every observation."""
+        return self.schedule
 
-        The generator yields one key; the noise of draw `s` of problem `j` depends on
-        the key and on `s * batch + j` alone.
+    def need(self, shape: tuple[int, int]) -> int:
+        """Returns the bytes that one draw takes on a grid."""
+        return memory.per_draw(self.model.config.widths[0], shape)
 
-        Args:
-            observation: What was measured, physical units.
-            samples: Draws per problem.
-            generator: Source of the key.
+    def condition(self, observation: Observation) -> tuple[Pair, Pair]:
+        """Returns the normalised observed values, 0 where unobserved, and the mask."""
+        return self.model.condition(observation)
 
-        Returns:
-            Draws of `a` and `u`, physical units.
-
-        Raises:
-            ShapeError: When the model cannot run on the observation's grid.
-            NumericsError: When a draw is not finite; names the first such step.
-            ConfigError: When not even one draw fits into memory (exit code 4).
-        """
-        key = int(torch.randint(2**63 - 1, (), generator=generator).item())
-        shape, device = observation.shape, self.model.mean.device
-        seen = self.model.condition(observation.to(device))
-        source, total = self._noise(shape), samples * observation.batch
-        channels = self.model.channels
-        need = memory.per_draw(self.model.config.widths[0], shape)
-        size = memory.fitting(need, device)
-        size = size if isinstance(self.max_batch, str) else self.max_batch
-        with progress.bar(total * self.schedule.steps, "step") as bar:
-
-            def draw(rows: range) -> tuple[Tensor, Tensor]:
-                noise = source.draw(key, rows, channels, shape=shape)
-                return self._run(noise.to(device), rows, *seen, bar)
-
-            parts = memory.in_parts(
-                draw,
-                total,
-                size,
-                f"one draw of {shape[0]} x {shape[1]} points on {device}, which takes "
-                f"about {need / 1e9:.2g} GB, with max_batch={size} to begin with",
-                f"use a grid of {shape[0] // 2} points, or a device with more memory",
-            )
-        x = self.model.denormalise(torch.cat([x for x, _ in parts]))
-        self._refuse_non_finite(x, torch.stack([flags for _, flags in parts]))
-        a, u = x.unflatten(0, (samples, observation.batch)).split(self.pde.channels, 2)
-        return a, u
-
-    def _run(
-        self, noise: Tensor, rows: range, x_obs: Tensor, mask: Tensor, bar: Any
-    ) -> tuple[Tensor, Tensor]:
-        """Returns the draws `rows`, and whether all of them were finite in each step.
-
-        Nothing here waits for a GPU: the flags are read once, after the last part.
-        """
-        problem = torch.arange(rows.start, rows.stop, device=noise.device)
-        problem = problem.remainder(len(x_obs))
-        x_obs, mask = x_obs[problem], mask[problem]
+    def states(
+        self, noise: Pair, x_obs: Pair, mask: Pair, observation: Observation
+    ) -> Iterator[State]:
+        """Yields the state after each step of the sampler; see `DiffusionSolver`."""
 
         def denoise(x: Tensor, sigma: Tensor) -> Tensor:
             denoised: Tensor = self._network(x, sigma, x_obs, mask)
             return denoised
 
-        flags = []
-        method = sample.sampler(self.sampler)
-        for state in method(denoise, noise, self.schedule):
-            flags.append(state.x.isfinite().all())
-            done = rows.start * self.schedule.steps + state.step * len(rows)
-            bar.update(done - bar.n)
-            if self.watch:
-                self.watch(state)
-            x = state.x
-        return x, torch.stack(flags)
+        return sample.sampler(self.sampler)(denoise, noise, self.schedule)
 
-    def _refuse_non_finite(self, x: Tensor, finite: Tensor) -> None:
-        broken = x.isfinite().all(3).all(2).all(1).logical_not()
-        if not broken.any():
-            return
-        steps = self.schedule.steps
-        # What is broken once stays broken.
-        step = min(int(finite.all(0).sum()) + 1, steps)
-        sigma = self.schedule.sigmas()[step]
-        raise NumericsError(
-            f"{int(broken.sum())} of {len(x)} draws became non-finite, first in step "
-            f"{step} of {steps}, at noise level {sigma:.3g}: check that what was "
-            "observed lies in the range of the training data"
-        )
-
-    def _noise(self, shape: tuple[int, int]) -> GRFNoise:
+    def source(self, shape: tuple[int, int]) -> GRFNoise:
+        """Returns the noise to start from, by the setting `noise_grid`."""
         trained = self.model.pde.grid
         if self.noise_grid == "train":
             return GRFNoise(trained)

@@ -77,7 +77,7 @@ boards
 train
 plots curves
 charts
-screen bench explore sweep notebooks
+screen tune bench explore sweep notebooks
 """.strip().split("\n")
 
 

@@ -6,5 +6,10 @@ plans, the training engine and the model cards are those of PRISMA. What solves 
 """
 
 from prisma_lib.baselines.base import Baseline
+from prisma_lib.baselines.diffusionpde import DiffusionPDE
+from prisma_lib.baselines.fundps import FunDPS
 
-NETWORKS: dict[str, type[Baseline]] = {}
+NETWORKS: dict[str, type[Baseline]] = {
+    DiffusionPDE.method: DiffusionPDE,
+    FunDPS.method: FunDPS,
+}

@@ -55,6 +55,8 @@ class BackboneConfig:
         strategy: How the residual enters.
         summary: Number of residual scalars for the gate.
         periodic: Whether each axis of the domain is periodic.
+        local: Whether points mix with their neighbours in 3 x 3 convolutions; without
+            them only modes, averaging and attention carry anything from point to point.
     """
 
     inputs: int
@@ -69,6 +71,13 @@ class BackboneConfig:
     strategy: Strategy
     summary: int
     periodic: tuple[bool, bool]
+    local: bool = True
+
+    def convolution(self, inputs: int, outputs: int) -> nn.Conv2d:
+        """Makes a 3 x 3 convolution, or a 1 x 1 one of a network that is not local."""
+        if self.local:
+            return LocalConv(inputs, outputs, self.periodic)
+        return nn.Conv2d(inputs, outputs, 1)
 
 
 @dataclass(frozen=True)
@@ -94,10 +103,10 @@ class Block(nn.Module):
         self.modes: Modes = (k, k)
         self.norm1, self.norm2 = norm(width), norm(width)
         self.spectral = ModeProduct(width, self.modes, config.groups)
-        self.local = LocalConv(width, width, config.periodic)
+        self.local = config.convolution(width, width)
         self.affine = nn.Linear(config.embedding, 2 * width)
         self.dropout = nn.Dropout(config.dropout)
-        self.out = LocalConv(width, width, config.periodic)
+        self.out = config.convolution(width, width)
         nn.init.zeros_(self.out.weight)
         attention = ATTENTION.get(config.strategy)
         self.attention = (
@@ -175,10 +184,10 @@ class UNO(nn.Module):
 
     def __init__(self, config: BackboneConfig) -> None:
         super().__init__()
-        widths, periodic = config.widths, config.periodic
+        widths = config.widths
         levels = range(len(widths))
         self.embedding = NoiseEmbedding(config.embedding)
-        self.lifting = LocalConv(config.inputs, widths[0], periodic)
+        self.lifting = config.convolution(config.inputs, widths[0])
         self.down = nn.ModuleList(self._blocks(config, level) for level in levels)
         self.up = nn.ModuleList(self._blocks(config, level) for level in levels[:-1])
         pairs = list(itertools.pairwise(widths))
@@ -188,12 +197,12 @@ class UNO(nn.Module):
         )
         self.attend = SelfAttention(widths[-1])
         self.lifts = nn.ModuleList(
-            ResidualLift(config.residuals, width, k, periodic)
+            ResidualLift(config.residuals, width, k, config.periodic)
             for width, k in zip(widths, config.modes, strict=True)
             if config.strategy in ATTENTION
         )
         self.norm = norm(widths[0])
-        self.project = LocalConv(widths[0], config.outputs, periodic)
+        self.project = config.convolution(widths[0], config.outputs)
         nn.init.zeros_(self.project.weight)
 
     @staticmethod

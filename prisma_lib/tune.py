@@ -1,0 +1,256 @@
+"""Chooses guidance weights on validation problems, with a budget that is recorded.
+
+    python -m prisma_lib.tune outputs/train/priors/fundps --steps 200 --tries 9
+
+Published weights belong to 500 observed points of 128 x 128. At another scale each cell
+of a table gets its own: from the solver's starting weights on, a pattern search
+multiplies the weights of observations by one factor and that of the equation by
+another, and keeps what makes the mean error of a few validation problems smallest.
+Weights belong to a number of steps: tune with the one that is judged.
+"""
+
+import argparse
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import torch
+
+from prisma_lib import checkpoints, data, evaluate, results
+from prisma_lib.baselines.guidance import Weights
+from prisma_lib.baselines.guided import RESIDUALS, GuidedSolver
+from prisma_lib.baselines.prior import Prior
+from prisma_lib.cells import Benchmark, benchmark, cells, observation_of
+from prisma_lib.checks import check_count
+from prisma_lib.errors import CheckpointError, NumericsError, exit_status
+from prisma_lib.pdes.base import Direction
+
+PROBLEMS, TRIES = 16, 9
+STEP = 1.0  # decades of the first moves
+
+Cell = tuple[Direction, str]
+Point = tuple[float, ...]  # decimal logarithms of factors
+Record = dict[str, Any]
+
+
+def validation(network: Prior, num: int = PROBLEMS, seed: int = 0) -> Benchmark:
+    """Draws and solves validation problems; no test problem is among them.
+
+    Args:
+        network: The prior; noise of sensors is scaled by its statistics.
+        num: Number of problems.
+        seed: Seed of the data; masks and noise are those of the next one, so that they
+            are not those of the test.
+    """
+    a, u = data.problems(network.pde, num, split="validation", seed=seed)
+    return Benchmark(network.pde, a, u, network.statistics, seed + 1)
+
+
+def tune(
+    network: Prior,
+    problems: Benchmark,
+    wanted: Sequence[Cell],
+    tries: int = TRIES,
+    **settings: Any,
+) -> Iterator[Record]:
+    """Chooses the weights of cells, one after the other.
+
+    Args:
+        network: The prior.
+        problems: Validation problems.
+        wanted: Directions and regimes.
+        tries: Number of weights to try in each cell, the starting ones among them.
+        **settings: Settings of its solver but the weights, such as `steps`.
+
+    Yields:
+        What was found for each cell: the weights and their error in percent, and every
+        try with its factors and error; `None` for draws that were not finite.
+
+    Raises:
+        ConfigError: When a setting has no meaning or the equation has no such cell.
+    """
+    check_count("tries", tries, 1, TRIES)
+    for cell in wanted:
+        yield _tuned(network, problems, cell, tries, settings)
+
+
+def _tuned(
+    network: Prior, problems: Benchmark, cell: Cell, tries: int, settings: Record
+) -> Record:
+    began = time.perf_counter()
+    base = _solver(network, settings, {})
+    starting = base.starting_weights(cell[0] != "forward")
+
+    def error(point: Point) -> float:
+        weights = asdict(_moved(starting, point))
+        return _error(_solver(network, settings, weights), problems, cell)
+
+    found = search(error, 2 if starting.pde else 1, tries)
+    best = min(found, key=lambda point: found[point])
+    return {
+        "direction": cell[0],
+        "regime": cell[1],
+        "weights": asdict(_moved(starting, best)),
+        "error": _number(found[best]),
+        "starting_weights": asdict(starting),
+        "tries": [
+            [[10**x for x in point], _number(value)] for point, value in found.items()
+        ],
+        "split": "validation",
+        "n": problems.n,
+        "seed": problems.seed,
+        "settings": {**settings, "steps": base.steps, "residual": base.residual},
+        "seconds": round(time.perf_counter() - began, 1),
+    }
+
+
+def search(
+    error: Callable[[Point], float], axes: int, tries: int
+) -> dict[Point, float]:
+    """Looks for a small error, axis by axis, from the origin.
+
+    A move that helps is made again; when none does, moves become half as large, or
+    twice as large as long as no error is finite.
+
+    Args:
+        error: What to make small; may be infinite.
+        axes: Number of coordinates.
+        tries: Number of evaluations.
+
+    Returns:
+        The error of every point that was tried, in this order.
+    """
+    best, step = (0.0,) * axes, STEP
+    found = {best: error(best)}
+    while len(found) < tries:
+        before = best
+        for axis in range(axes):
+            for sign in (-1, 1):  # weights that are too large do the greater harm
+                shift = sign * step
+                point = (*best[:axis], best[axis] + shift, *best[axis + 1 :])
+                if point in found or len(found) == tries:
+                    continue
+                found[point] = error(point)
+                if found[point] < found[best]:
+                    best = point
+                    break
+        if best == before:
+            step *= 0.5 if math.isfinite(found[best]) else 2
+    return found
+
+
+def judge(
+    network: Prior, records: Sequence[Record], problems: Benchmark, **labels: Any
+) -> list[results.Row]:
+    """Evaluates tuned weights.
+
+    Args:
+        network: The prior.
+        records: What `tune` found.
+        problems: Test problems.
+        **labels: Further columns of every row.
+
+    Returns:
+        One row for each record.
+    """
+    rows = []
+    for record in records:
+        settings = record["settings"]
+        solver = _solver(network, settings, record["weights"])
+        cell = problems, record["direction"], record["regime"]
+        common = {"method": network.title, "steps": settings["steps"], **labels}
+        rows += evaluate.evaluate(solver, *cell, **common)
+    return rows
+
+
+def _moved(weights: Weights, point: Point) -> Weights:
+    observed, equation = 10 ** point[0], 10 ** point[-1]
+    return Weights(weights.a * observed, weights.u * observed, weights.pde * equation)
+
+
+def _solver(
+    network: Prior, settings: Record, weights: dict[str, float]
+) -> GuidedSolver:
+    solver = network.solver(**settings, weights=weights)
+    assert isinstance(solver, GuidedSolver)
+    return solver
+
+
+def _error(solver: GuidedSolver, problems: Benchmark, cell: Cell) -> float:
+    """Returns the mean error in percent; infinity where a draw was not finite."""
+    seen = observation_of(problems, *cell)
+    generator = torch.Generator().manual_seed(problems.seed)
+    try:
+        a, u = solver.solve(seen, samples=1, generator=generator)
+    except NumericsError:
+        return math.inf
+    errors = evaluate.errors(problems, cell[0], a[0].cpu(), u[0].cpu())
+    return errors.mean().item()
+
+
+def _number(value: float) -> float | None:
+    return float(f"{value:.4g}") if math.isfinite(value) else None
+
+
+def _run(options: argparse.Namespace) -> int:
+    """Tunes the cells that the card has no weights for, and judges them."""
+    folder = checkpoints.find(options.model)
+    network = checkpoints.load_any(options.model, device=options.device)
+    if not isinstance(network, Prior):
+        raise CheckpointError(
+            f"{folder} is a model of {network.method}, which takes no guidance: give "
+            "a model of diffusionpde or fundps"
+        )
+    settings = {"steps": options.steps, "residual": options.residual}
+    card = checkpoints.read_card(folder)
+    records = [r for r in card.get("guidance", []) if r["settings"] == settings]
+    done = [(record["direction"], record["regime"]) for record in records]
+    wanted = [cell for cell in cells(network.pde) if cell not in done]
+    problems = validation(network, options.problems)
+    for record in tune(network, problems, wanted, options.tries, **settings):
+        records.append(record)
+        kept = [r for r in card.get("guidance", []) if r["settings"] != settings]
+        checkpoints.write_card(folder, card | {"guidance": kept + records})
+        print(
+            f"{record['direction']} {record['regime']}: {record['error']} % with "
+            f"{record['weights']}",
+            flush=True,
+        )
+    if options.n:
+        _judge(options, network, records, folder.name)
+    return 0
+
+
+def _judge(
+    options: argparse.Namespace, network: Prior, records: list[Record], name: str
+) -> None:
+    run = f"{name}-{options.steps}-{options.residual}-{options.n}"
+    labels = {"sweep": "tune", "run": run, "scale": options.scale}
+    rows = judge(network, records, benchmark(network.pde, options.n), **labels)
+    print(evaluate.show(rows))
+    if options.results:
+        results.append(options.results, rows)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs the command and returns its exit status."""
+    parser = argparse.ArgumentParser(prog="prisma_lib.tune")
+    add = parser.add_argument
+    add("model", help="folder of a trained prior; its card takes the weights")
+    add("--steps", type=int, default=200, help="sampler steps")
+    add("--tries", type=int, default=TRIES, help="weights to try in each cell")
+    add("--problems", type=int, default=PROBLEMS, help="validation problems")
+    add("--residual", default="ours", choices=RESIDUALS)
+    add("--n", type=int, default=0, help="judge the weights on so many test problems")
+    add("--results", help="CSV file that takes the rows")
+    add("--scale", default="cpu")
+    add("--device", default="auto")
+    options = parser.parse_args(arguments)
+    return exit_status(lambda: _run(options), "interrupted: the same command continues")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,117 @@
+"""Tuning guidance: a recorded budget, on problems that test nothing."""
+
+import json
+import math
+
+import pytest
+import torch
+from priors import BOTH, exact, network
+
+from prisma_lib import checkpoints, data, evaluate, pdes, results, tune
+from prisma_lib.baselines.fundps import FunDPS
+from prisma_lib.cells import benchmark, observation_of
+from prisma_lib.errors import ConfigError
+from prisma_lib.pdes.base import Statistics
+
+STATISTICS = Statistics((0.0, 0.0), (0.3, 0.004), 1e-3)
+
+
+@pytest.fixture(scope="module")
+def poisson():
+    return pdes.load("poisson", size=8)
+
+
+def test_the_search_finds_a_valley_within_its_budget():
+    def error(point):
+        return (point[0] - 1.25) ** 2 + 2 * (point[1] + 0.5) ** 2
+
+    found = tune.search(error, 2, 30)
+
+    assert len(found) == 30
+    best = min(found, key=found.get)
+    assert math.dist(best, (1.25, -0.5)) < 0.15
+    assert next(iter(found)) == (0.0, 0.0)
+    for tries in (1, 2, 7):
+        assert list(tune.search(error, 2, tries)) == list(found)[:tries]
+
+
+def test_the_search_leaves_a_plateau_of_explosions():
+    def error(point):
+        return math.inf if point[0] > -2.6 else abs(point[0] + 3)
+
+    found = tune.search(error, 1, 12)
+
+    assert min(found.values()) <= 0.5
+
+
+def test_validation_problems_are_no_test_problems(poisson):
+    model = network(FunDPS, poisson, STATISTICS)
+    problems, tests = tune.validation(model, 4), benchmark(poisson, 4)
+
+    for a in problems.a:
+        assert (tests.a - a).abs().amax((1, 2, 3)).min() > 0.1
+    mine, theirs = (
+        observation_of(p, "forward", "sparse", rate=0.5).mask for p in (problems, tests)
+    )
+    assert not torch.equal(mine, theirs)
+    assert problems.statistics == STATISTICS
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_tuned_weights_are_the_best_tried_and_solve(kind, poisson):
+    model, _ = exact(kind, poisson)
+    problems = tune.validation(model, 4)
+    cell = [("forward", "full")]
+    settings = {"steps": 30, "residual": "ours"}
+
+    (record,) = tune.tune(model, problems, cell, 8, **settings)
+
+    json.dumps(record, allow_nan=False)
+    assert record["settings"] == settings
+    assert record["split"] == "validation"
+    assert (record["n"], len(record["tries"])) == (4, 8)
+    errors = [math.inf if e is None else e for _, e in record["tries"]]
+    assert record["error"] == min(errors) < 20
+    factors, _ = record["tries"][errors.index(min(errors))]
+    assert record["weights"]["a"] == record["starting_weights"]["a"] * factors[0]
+    solver = model.solver(**settings, weights=record["weights"])
+    a, u = solver.solve(
+        observation_of(problems, *cell[0]),
+        samples=1,
+        generator=torch.Generator().manual_seed(problems.seed),
+    )
+    again = evaluate.errors(problems, "forward", a[0], u[0]).mean().item()
+    assert again == pytest.approx(record["error"], rel=1e-3)
+
+
+def test_the_command_keeps_what_it_found_and_judges_it(poisson, tmp_path, capsys):
+    folder, rows = tmp_path / "prior", tmp_path / "rows.csv"
+    usual = data.statistics(poisson, num=64)
+    checkpoints.save(folder, network(FunDPS, poisson, usual), {"note": "kept"})
+    command = [str(folder), "--steps=3", "--tries=2", "--problems=2"]
+
+    assert tune.main(command) == 0
+    card = checkpoints.read_card(folder)
+    assert tune.main([*command, "--n=2", f"--results={rows}"]) == 0
+
+    assert card["note"] == "kept"
+    assert len(card["guidance"]) == 6
+    assert checkpoints.read_card(folder) == card  # nothing was tuned again
+    found = results.read(rows)
+    assert {(row["method"], row["steps"], row["n"]) for row in found} == {
+        ("FunDPS", "3", "2")
+    }
+    assert len({(row["direction"], row["regime"]) for row in found}) == 6
+    capsys.readouterr()
+
+
+def test_what_cannot_be_tuned_is_refused(poisson, capsys):
+    model = network(FunDPS, poisson, STATISTICS)
+    problems = tune.validation(model, 1)
+
+    with pytest.raises(ConfigError, match="tries=0"):
+        list(tune.tune(model, problems, [("forward", "full")], 0))
+    with pytest.raises(ConfigError, match="reconstruct"):
+        list(tune.tune(model, problems, [("reconstruct", "sparse")], 1, steps=2))
+    assert tune.main(["darcy-32"]) == 2
+    assert "takes no guidance" in capsys.readouterr().err
