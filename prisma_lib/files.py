@@ -3,9 +3,11 @@
 import json
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from prisma_lib.errors import RunDirError
+from prisma_lib.errors import PrismaError, RunDirError
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -47,16 +49,32 @@ def sync(folder: Path) -> None:
         os.close(handle)
 
 
-def check_space(path: Path, needed: int) -> None:
-    """Refuses to write what does not fit on the disk.
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turns an error of the disk or of HDF5 into a RunDirError that names `path`."""
+    try:
+        yield
+    except PrismaError:
+        raise
+    except (OSError, RuntimeError) as error:
+        raise RunDirError(
+            f"cannot write {path} ({error}): it needs a writable folder with space "
+            "left; choose another folder"
+        ) from error
+
+
+def make_room(path: Path, needed: int) -> None:
+    """Makes the parent folder of `path`, and sees whether what is written there fits.
 
     Args:
-        path: What will be written; its parent folder exists.
+        path: What will be written.
         needed: Size of the data in bytes; a fifth more must be free.
 
     Raises:
-        RunDirError: When the disk has less space.
+        RunDirError: When the folder cannot be made or the disk has less space.
     """
+    with writing(path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(path.parent).free
     if needed * 1.2 > free:
         raise RunDirError(

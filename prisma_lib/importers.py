@@ -31,11 +31,10 @@ from torch import Tensor
 
 from prisma_lib import progress, storage
 from prisma_lib.errors import ConfigError, DataError, NumericsError, unknown_name
-from prisma_lib.layouts import ORDERS, READERS, Options, Source
+from prisma_lib.layouts import ORDERS, READERS, Options, Source, reading
 from prisma_lib.manifests import file_hash
 from prisma_lib.pdes.base import PDE, Field
-from prisma_lib.storage import BATCH
-from prisma_lib.writing import write
+from prisma_lib.splits import BATCH
 
 __all__ = ["KINDS", "ORDERS", "PUBLIC", "import_files"]
 
@@ -91,27 +90,28 @@ def import_files(
         raise unknown_name("kind of public data", kind, KINDS)
     if not files:
         raise ConfigError("no files were given: name at least one")
-    options = Options(order, physical, split)
-    sources = [READERS[kind](pde, Path(path), options) for path in files]
+    options, sources = Options(order, physical, split), []
+    for path in map(Path, files):
+        with reading(path):
+            sources.append(READERS[kind](pde, path, options))
     out, num = Path(out), sum(len(source.rows) for source in sources)
     points = sum(pde.channels) * math.prod(pde.grid.shape)
     storage.prepare(out, 4 * num * points, overwrite)
     origin = {"importer": kind, "num": num, **_columns(sources)}
     with progress.bar(num, "problem", shown=shown) as bar:
-        write(out, pde, origin, _checked(pde, sources), bar)
+        storage.write(out, pde, origin, _checked(pde, sources), bar)
     return out
 
 
 def _columns(sources: Sequence[Source]) -> dict[str, Any]:
+    paths = [source.path for source in sources]
     hashes: dict[str, Path] = {}
-    for source in sources:
-        twin = hashes.setdefault(file_hash(source.path), source.path)
-        if twin is not source.path:
-            raise DataError(
-                f"{source.path} has the content of {twin}: give each file once"
-            )
+    for path in paths:
+        twin = hashes.setdefault(file_hash(path), path)
+        if twin is not path:
+            raise DataError(f"{path} has the content of {twin}: give each file once")
     return {
-        "source.name": [source.path.name for source in sources],
+        "source.name": [path.name for path in paths],
         "source.sha256": list(hashes),
         "source.first": [source.rows.start for source in sources],
         "source.stop": [source.rows.stop for source in sources],
@@ -120,7 +120,7 @@ def _columns(sources: Sequence[Source]) -> dict[str, Any]:
 
 def _checked(pde: PDE, sources: Iterable[Source]) -> Iterator[tuple[Field, Field]]:
     """Yields batches in float32, some problems of each solved again."""
-    for path, a, u in _gathered(sources):
+    for path, a, u in _batches(sources):
         for name, field in (("a", a), ("u", u)):
             if not field.isfinite().all():
                 raise DataError(f"{path}: {name} is not finite: leave this file out")
@@ -129,15 +129,16 @@ def _checked(pde: PDE, sources: Iterable[Source]) -> Iterator[tuple[Field, Field
         yield a.float(), u.float()
 
 
-def _gathered(sources: Iterable[Source]) -> Iterator[tuple[Path, Field, Field]]:
-    """Joins what sources yield into batches, each with the path of its first source."""
+def _batches(sources: Iterable[Source]) -> Iterator[tuple[Path, Field, Field]]:
+    """Joins what sources yield, each batch with the path of its first source."""
     parts: list[tuple[Path, Tensor, Tensor]] = []
     for source in sources:
-        for a, u in source.read():
-            parts.append((source.path, a, u))
-            if sum(len(part[1]) for part in parts) >= BATCH:
-                yield _joined(parts)
-                parts = []
+        with reading(source.path):
+            for a, u in source.read():
+                parts.append((source.path, a, u))
+                if sum(len(a) for _, a, _ in parts) >= BATCH:
+                    yield _joined(parts)
+                    parts = []
     if parts:
         yield _joined(parts)
 
@@ -151,13 +152,12 @@ def _check_solved(pde: PDE, a: Field, u: Field, path: Path) -> None:
     error, limit = _misfit(pde, a, u), _limit(pde, a, u)
     if error <= limit:
         return
-    swapped = _misfit(pde, u, a) <= _limit(pde, u, a)
     advice = (
-        "they do when a and u are swapped: give the other order"
-        if swapped
-        else "look at the order of the channels, the units, the axes (x, y) and the "
+        "look at the order of the channels, the units, the axes (x, y) and the "
         "coefficients of the equation"
     )
+    if _misfit(pde, u, a) <= _limit(pde, u, a):
+        advice = "they do when a and u are swapped: give the other order"
     raise DataError(
         f"{path}: its fields are no pairs of {pde.name} {pde.options or ''}: solving a "
         f"again gives u with a relative error of {error:.3g}, and {limit:.3g} is "

@@ -9,6 +9,7 @@ And the kernel is always the running Python with a neutral profile, whatever ker
 start-up files the user has installed.
 """
 
+import math
 import os
 import shutil
 import sys
@@ -24,8 +25,8 @@ from jupyter_client.asynchronous.client import AsyncKernelClient
 from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import AsyncKernelManager
 
-LONGEST_FOLDER = 80
-PATIENCE = 1.0
+LONGEST_FOLDER = 80  # with the name of a socket it must fit into 108 bytes
+PATIENCE = 1.0  # seconds
 HEADLESS = {
     "MPLBACKEND": "module://matplotlib_inline.backend_inline",
     "TQDM_DISABLE": "1",
@@ -36,11 +37,7 @@ Receive = Callable[..., Awaitable[dict[str, Any]]]
 
 
 class QuietKernelManager(AsyncKernelManager):
-    """Starts one kernel of the running Python in a private folder.
-
-    Attributes:
-        folder_of_work: Working folder of the kernel; the caller's by default.
-    """
+    """Starts one kernel of the running Python, with its sockets in a private folder."""
 
     folder_of_work: str | None = None
 
@@ -86,36 +83,22 @@ def private_folder() -> Path:
 
 
 def persistent(receive: Receive) -> Receive:
-    """Wraps a wait for a message so that it looks again every second.
-
-    Args:
-        receive: Waits for a message; raises `Empty` when its `timeout` is over.
-
-    Returns:
-        The same wait with the same limit, cut into short ones.
-    """
+    """Cuts a wait for a message, which ends in `Empty`, into waits of a second."""
 
     async def get_msg(timeout: float | None = None) -> dict[str, Any]:
-        end = None if timeout is None else monotonic() + timeout
+        end = math.inf if timeout is None else monotonic() + timeout
         while True:
-            left = PATIENCE if end is None else min(PATIENCE, end - monotonic())
+            left = min(PATIENCE, end - monotonic())
             try:
                 return await receive(timeout=max(0.0, left))
             except Empty:
-                if end is not None and monotonic() >= end:
+                if monotonic() >= end:
                     raise
 
     return get_msg
 
 
 def manager(folder: Path) -> type[QuietKernelManager]:
-    """Makes the class of a kernel manager for one run.
-
-    Args:
-        folder: Working folder of the kernel.
-
-    Returns:
-        A class that nbclient can make a manager of.
-    """
+    """Returns a class of which nbclient makes the manager of one run in `folder`."""
     settings = {"folder_of_work": str(folder)}
     return type("RunKernelManager", (QuietKernelManager,), settings)

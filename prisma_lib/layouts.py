@@ -1,7 +1,7 @@
 """How public data sets lie in their files; see `importers`.
 
 Every reader looks at the shapes first and yields fields in float64 and physical units
-later, a few hundred problems at a time.
+later, a few hundred problems at a time. It runs within `reading`.
 """
 
 import json
@@ -21,7 +21,7 @@ from prisma_lib import matlab
 from prisma_lib.errors import ConfigError, DataError, PrismaError, unknown_name
 from prisma_lib.pdes.base import PDE, Field
 from prisma_lib.spectral import resample
-from prisma_lib.storage import BATCH
+from prisma_lib.splits import BATCH
 
 Array = NDArray[Any]
 Pairs = Iterator[tuple[Field, Field]]
@@ -53,13 +53,7 @@ FUNDPS_STD = 0.5
 
 @dataclass(frozen=True)
 class Options:
-    """What the user says about files that do not say it themselves.
-
-    Args:
-        order: Of merged files, "au" or "ua".
-        physical: Whether merged files are in physical units.
-        split: Of a file of trajectories, "train" or "test".
-    """
+    """What files do not say themselves; see `importers.import_files`."""
 
     order: str | None = None
     physical: bool = False
@@ -68,13 +62,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Source:
-    """Some problems of a file.
-
-    Args:
-        path: The file.
-        rows: Their numbers in it.
-        read: Yields them in order, float64, physical units.
-    """
+    """Some problems of a file: their numbers in it, and what yields them in order."""
 
     path: Path
     rows: range
@@ -82,15 +70,17 @@ class Source:
 
 
 @contextmanager
-def _reading(path: Path) -> Iterator[None]:
-    """Turns whatever a reader of a foreign format raises into an error of ours."""
-    if not path.is_file():
-        raise DataError(f"there is no file {path}: look at its name and folder")
+def reading(path: Path) -> Iterator[None]:
+    """Turns whatever the reader of a foreign format raises into a DataError."""
     try:
         yield
     except PrismaError:
         raise
     except Exception as error:
+        if not path.is_file():
+            raise DataError(
+                f"there is no file {path}: look at its name and folder"
+            ) from error
         raise DataError(
             f"{path} cannot be read ({type(error).__name__}: {error}): download it "
             "again, and keep its name"
@@ -102,27 +92,22 @@ def _matlab(pde: PDE, path: Path, options: Options) -> Source:
     if pde.name not in MATLAB:
         raise unknown_name("equation of DiffusionPDE", pde.name, MATLAB)
     layout = MATLAB[pde.name]
-    with _reading(path):
-        shapes = matlab.shapes(path)
-    matlab.check(path, shapes, layout, pde.size)
-    num = shapes[next(iter(layout))][0]
+    num = matlab.check(path, layout, pde.size)
     times = _matlab_times(pde, path) if pde.name == "navier_stokes" else []
     each = len(times) + 1 - pde.channels[1] if times else 1
 
     def read() -> Pairs:
-        with _reading(path):
-            for arrays in matlab.rows(path, list(layout), num, max(1, BATCH // each)):
-                yield _matlab_pairs(pde, arrays, times)
+        for arrays in matlab.rows(path, list(layout), max(1, BATCH // each)):
+            yield _matlab_pairs(pde, arrays, times)
 
     return Source(path, range(num * each), read)
 
 
 def _matlab_times(pde: PDE, path: Path) -> list[int]:
     """Returns which of the stored times are Δt, 2 Δt, ... after the start."""
-    with _reading(path):
-        if "t" not in matlab.shapes(path):
-            raise DataError(f"{path} has no times: it needs 't' with the times of u")
-        t = matlab.whole(path, "t").astype(float).ravel()
+    if "t" not in matlab.shapes(path):
+        raise DataError(f"{path} has no times: it needs 't' with the times of u")
+    t = matlab.whole(path, "t").astype(float).ravel()
     interval = float(pde.options["interval"])
     found: list[int] = []
     while len(hits := np.flatnonzero(abs(t / interval - len(found) - 1) < 1e-3)):
@@ -137,11 +122,11 @@ def _matlab_times(pde: PDE, path: Path) -> list[int]:
 
 
 def _matlab_pairs(
-    pde: PDE, arrays: Sequence[Array], times: Sequence[int]
+    pde: PDE, arrays: Sequence[Array], times: list[int]
 ) -> tuple[Field, Field]:
-    a, u = (torch.from_numpy(_numbers(array)) for array in arrays)
+    a, u = map(_numbers, arrays)
     if times:
-        frames = torch.cat([a[..., None], u[..., list(times)]], -1).movedim(-1, 1)
+        frames = torch.cat([a[..., None], u[..., times]], -1).movedim(-1, 1)
         return _windows(frames, pde.channels[1])
     if a.ndim == 2:  # starts, which are the same at all times
         a = a[:, None].expand_as(u)
@@ -168,10 +153,9 @@ def _merged(pde: PDE, path: Path, options: Options) -> Source:
     scales = ((1, 0), (1, 0)) if options.physical else SCALES[pde.name]
 
     def read() -> Pairs:
-        for fields in _rows(path, planes):
+        for fields in _rows(planes):
             if fields.shape[1] == 1:  # a history, which begins with its start
-                fields = torch.cat([fields[..., :1, :].expand_as(fields), fields], 1)
-                a, u = fields.split(1, 1)
+                a, u = fields[..., :1, :].expand_as(fields), fields
             elif options.order == "au":
                 a, u = fields.split(pde.channels, 1)
             else:
@@ -185,7 +169,7 @@ def _merged(pde: PDE, path: Path, options: Options) -> Source:
 def _fundps(pde: PDE, path: Path, options: Options) -> Source:
     """Reads normalised fields with the statistics in `metadata.json` beside them."""
     about = path.with_name("metadata.json")
-    with _reading(about):
+    with reading(about):
         found = json.loads(about.read_text("utf-8"))
         name, version = found.get("name"), found.get("__version__")
         table = found.get("stats", {})
@@ -205,9 +189,9 @@ def _fundps(pde: PDE, path: Path, options: Options) -> Source:
     planes = _planes(pde, path)
 
     def read() -> Pairs:
-        for fields in _rows(path, planes):
+        for fields in _rows(planes):
             x = zip(fields.split(pde.channels, 1), mean, std, strict=True)
-            a, u = (float(m) + z * (float(s) / FUNDPS_STD) for z, m, s in x)
+            a, u = (m.item() + z * (s.item() / FUNDPS_STD) for z, m, s in x)
             yield a, u
 
     return Source(path, range(len(planes)), read)
@@ -220,26 +204,22 @@ def _trajectories(pde: PDE, path: Path, options: Options) -> Source:
             f"split={options.split!r}: choose split='train', the first nine tenths of "
             "the trajectories, or split='test' (--split)"
         )
-    with _reading(path):
-        data = np.load(path, mmap_mode="r")
-    shape, n = data.shape, pde.size
+    data = np.load(path, mmap_mode="r")
+    shape, n, later = data.shape, pde.size, pde.channels[1]
     fits = data.ndim == 4 and shape[0] > 1 and shape[2] == shape[3] >= n
-    fits = fits and shape[1] > pde.channels[1]
-    if not fits:
+    if not (fits and shape[1] > later):
         raise DataError(
             f"{path} holds {shape}: it needs (trajectories, frames, x, y), at least 2 "
-            f"trajectories of {1 + pde.channels[1]} frames with {n} points per axis"
+            f"trajectories of {1 + later} frames with {n} points per axis"
         )
-    held = max(1, 9 * shape[0] // 10)
+    held, pairs = max(1, 9 * shape[0] // 10), shape[1] - later
     chosen = range(held) if options.split == "train" else range(held, shape[0])
-    later = pde.channels[1]
-    pairs = shape[1] - later
 
     def read() -> Pairs:
         for number in chosen:
             for lower in range(0, pairs, BATCH):
                 block = _numbers(data[number, None, lower : lower + BATCH + later])
-                yield _windows(resample(torch.from_numpy(block), (n, n)), later)
+                yield _windows(resample(block, (n, n)), later)
 
     return Source(path, range(chosen.start * pairs, chosen.stop * pairs), read)
 
@@ -254,8 +234,7 @@ READERS: dict[str, Callable[[PDE, Path, Options], Source]] = {
 
 def _planes(pde: PDE, path: Path) -> Array:
     """Returns the fields of a `.npy` file, mapped, as `(N, c, n, n)`."""
-    with _reading(path):
-        array = np.load(path, mmap_mode="r")
+    array = np.load(path, mmap_mode="r")
     n, c = pde.size, sum(pde.channels)
     stack = array if array.ndim == 4 else array[None]
     if stack.shape[1:] == (n, n) and pde.kind == "space_time":
@@ -270,15 +249,13 @@ def _planes(pde: PDE, path: Path) -> Array:
     )
 
 
-def _rows(path: Path, planes: Array) -> Iterator[Field]:
+def _rows(planes: Array) -> Iterator[Field]:
     for lower in range(0, len(planes), BATCH):
-        with _reading(path):
-            block = _numbers(planes[lower : lower + BATCH])
-        yield torch.from_numpy(block)
+        yield _numbers(planes[lower : lower + BATCH])
 
 
-def _numbers(array: Array) -> Array:
+def _numbers(array: Array) -> Tensor:
     """Returns a float64 copy in memory, in the usual order of axes."""
     if array.dtype.kind != "f":
         raise DataError(f"an array holds {array.dtype}: floating-point numbers are due")
-    return np.array(array, dtype=np.float64, order="C")
+    return torch.from_numpy(np.array(array, dtype=np.float64, order="C"))

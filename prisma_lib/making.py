@@ -8,25 +8,23 @@ import json
 import logging
 import math
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from prisma_lib import manifests, progress, storage
-from prisma_lib.audit import read
 from prisma_lib.checks import check_count, check_seed
 from prisma_lib.errors import ConfigError, DataError, RunDirError
-from prisma_lib.files import check_space, sync
-from prisma_lib.manifests import RESUME, Part, part_name
+from prisma_lib.files import make_room, sync, writing
+from prisma_lib.manifests import RESUME, Part
 from prisma_lib.pdes.base import PDE
+from prisma_lib.reading import load
 from prisma_lib.splits import batches, checked_statistics, combined, sample_numbers
-from prisma_lib.writing import described, write
 
 SHARD = 10_000
 SUFFIXES = (".h5", ".hdf5")
-_OURS = re.compile(r"part-\d{5,}\.h5")
+_OURS = re.compile(rf"part-\d{{5,}}\.h5|{re.escape(manifests.NAME)}")
 _LEFT_BEHIND = ("part-*.h5.partial-*", f".{manifests.NAME}.*.part")
 
 log = logging.getLogger(__name__)
@@ -54,10 +52,11 @@ class _Request:
         """Returns what the file there says about itself.
 
         Raises:
-            DataError: When it is unusable, or holds something else.
+            DataError: When it is unusable.
+            RunDirError: When it holds something else.
         """
-        about = read(self.path).about
-        wanted = json.loads(json.dumps(described(self.pde) | self.origin))
+        about = load(self.path).attributes
+        wanted = json.loads(json.dumps(storage.described(self.pde) | self.origin))
         for name, value in wanted.items():
             if about.get(name) != value:
                 raise RunDirError(
@@ -74,7 +73,7 @@ class _Request:
         numbers = sample_numbers(origin["split"], self.num, origin["start"])
         storage.prepare(self.path, self.needed, overwrite)
         pairs = batches(self.pde, origin["seed"], numbers)
-        return write(self.path, self.pde, origin, pairs, bar)
+        return storage.write(self.path, self.pde, origin, pairs, bar)
 
 
 def make(
@@ -122,19 +121,19 @@ def make(
     check_count("shard", shard, 1, SHARD)
     if overwrite and resume:
         raise ConfigError("overwrite and resume were both given: choose one")
-    path, origin = Path(path), {"split": split, "seed": seed, "start": start}
-    if num <= shard:
-        request = _Request(path, pde, origin | {"num": num})
-        if resume and path.is_file() and path.stat().st_size:
-            request.kept()
-            return path
+    path = Path(path)
+    if num > shard and path.suffix in SUFFIXES:
+        path = path.with_suffix("")
+    origin = {"split": split, "seed": seed, "start": start, "num": num}
+    request = _Request(path, pde, origin)
+    if num > shard:
+        _make_folder(request, shard, overwrite, resume, shown)
+    elif resume and path.is_file() and path.stat().st_size:
+        request.kept()
+    else:
         with progress.bar(num, "problem", shown=shown) as bar:
             request.make(bar, overwrite)
-        return path
-    folder = path.with_suffix("") if path.suffix in SUFFIXES else path
-    whole = _Request(folder, pde, origin | {"num": num})
-    _make_folder(whole, shard, overwrite, resume, shown)
-    return folder
+    return path
 
 
 def _make_folder(
@@ -144,7 +143,7 @@ def _make_folder(
     folder = whole.path
     present = _present(folder, overwrite or resume)
     if not resume:
-        _make_room(folder, whole.needed)
+        make_room(folder, whole.needed)
     requests = _split(whole, shard)
     extra = present - {request.path.name for request in requests} - {manifests.NAME}
     if resume and extra:
@@ -156,42 +155,36 @@ def _make_folder(
     stated = _stated(folder) if resume else {}
     found = {r.path: _kept_part(r, stated) if resume else None for r in requests}
     missing = [request for request in requests if found[request.path] is None]
-    _make_room(folder, sum(request.needed for request in missing))
-    with _writing(folder):
-        _begin(folder, present if overwrite else {manifests.NAME})
+    make_room(folder, sum(request.needed for request in missing))
+    with writing(folder):
+        folder.mkdir(exist_ok=True)
+        sync(folder.parent)
+        # Without a manifest, which goes first, the folder is an unfinished one.
+        for name in [manifests.NAME, *(sorted(present) if overwrite else ())]:
+            (folder / name).unlink(missing_ok=True)
+            sync(folder)
     with progress.bar(whole.num, "problem", shown=shown) as bar:
         bar.update(whole.num - sum(request.num for request in missing))
         for request in missing:
             found[request.path] = request.make(bar, overwrite=True)
-    with _writing(folder):
+    with writing(folder):
         _finish(whole, {path: about or {} for path, about in found.items()})
-
-
-@contextmanager
-def _writing(folder: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise RunDirError(
-            f"cannot write {folder} ({error}): it needs a writable folder with space "
-            "left; choose another folder"
-        ) from error
 
 
 def _split(whole: _Request, shard: int) -> list[_Request]:
     """Returns the parts of a folder."""
-    origin = whole.origin
     parts = []
     for k, lower in enumerate(range(0, whole.num, shard)):
-        own = {"start": origin["start"] + lower, "num": min(shard, whole.num - lower)}
-        parts.append(_Request(whole.path / part_name(k), whole.pde, origin | own))
+        start, num = whole.origin["start"] + lower, min(shard, whole.num - lower)
+        origin = whole.origin | {"start": start, "num": num}
+        parts.append(_Request(whole.path / f"part-{k:05d}.h5", whole.pde, origin))
     return parts
 
 
 def _stated(folder: Path) -> dict[str, str]:
     """Returns the hashes of parts as far as there is a manifest that can be read."""
     try:
-        return {part.name: part.sha256 for part in manifests.read(folder).parts}
+        return {part.name: part.sha256 for part in manifests.read(folder)[1]}
     except DataError:
         return {}
 
@@ -220,7 +213,7 @@ def _present(folder: Path, wanted: bool) -> set[str]:
         for left in folder.glob(pattern):
             storage.remove_stale(left)
     present = {path.name for path in folder.iterdir()}
-    foreign = [n for n in present if n != manifests.NAME and not _OURS.fullmatch(n)]
+    foreign = [name for name in present if not _OURS.fullmatch(name)]
     if foreign:
         raise RunDirError(
             f"{folder} holds other things, such as {min(foreign)}: choose another name",
@@ -235,33 +228,14 @@ def _present(folder: Path, wanted: bool) -> set[str]:
     return present
 
 
-def _make_room(folder: Path, needed: int) -> None:
-    with _writing(folder.parent):
-        folder.parent.mkdir(parents=True, exist_ok=True)
-    check_space(folder, needed)
-
-
-def _begin(folder: Path, old: set[str]) -> None:
-    """Makes the folder, or an unfinished one of a finished one."""
-    folder.mkdir(exist_ok=True)
-    sync(folder.parent)
-    for name in [manifests.NAME, *sorted(old - {manifests.NAME})]:
-        (folder / name).unlink(missing_ok=True)
-        sync(folder)
-
-
 def _finish(whole: _Request, abouts: Mapping[Path, Mapping[str, Any]]) -> None:
     """Writes the manifest of a folder whose parts are all there."""
-    parts = [
-        Part(path.name, about["start"], about["num"], manifests.file_hash(path))
-        for path, about in abouts.items()
-    ]
-    statistics = combined(
-        [
-            (a["num"] - a["outliers"], checked_statistics(a, path))
-            for path, a in abouts.items()
-        ]
-    )
-    about = described(whole.pde) | whole.origin | asdict(statistics)
-    about["outliers"] = sum(a["outliers"] for a in abouts.values())
-    manifests.write(whole.path, about, parts)
+    parts, statistics = [], []
+    for path, about in abouts.items():
+        start, num = about["start"], about["num"]
+        parts.append(Part(path.name, start, num, manifests.file_hash(path)))
+        found = checked_statistics(about, path)
+        statistics.append((num - about["outliers"], found))
+    total = storage.described(whole.pde) | whole.origin | asdict(combined(statistics))
+    total["outliers"] = sum(about["outliers"] for about in abouts.values())
+    manifests.write(whole.path, total, parts)

@@ -8,11 +8,10 @@ bytes and of its own content.
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from prisma_lib.errors import DataError
 from prisma_lib.files import as_json, write_atomically
@@ -20,6 +19,8 @@ from prisma_lib.storage import FORMAT, opened
 
 NAME = "manifest.json"
 RESUME = "resume=True (--resume)"
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -39,52 +40,38 @@ class Part:
     sha256: str
 
 
-@dataclass(frozen=True)
-class Manifest:
-    """What a folder holds.
+def each(
+    folder: Path,
+    parts: Sequence[Part],
+    read: Callable[[Path], T],
+    locking: bool | None,
+) -> Iterator[T]:
+    """Reads every part, after comparing the hash of its bytes.
 
     Args:
         folder: The folder.
-        about: What a file with all problems would say about itself.
-        parts: Its parts in order.
+        parts: What its manifest lists.
+        read: What to do with the path of a part.
+        locking: As for `storage.opened`.
+
+    Yields:
+        What `read` returns.
+
+    Raises:
+        DataError: When a part is missing, refused by `read` or not the one that was
+            written; names it.
+        RunDirError: When another process holds it.
     """
-
-    folder: Path
-    about: dict[str, Any]
-    parts: tuple[Part, ...]
-
-    def checked(self, locking: bool | None) -> Iterator[tuple[Part, Path]]:
-        """Yields every part and its path, after comparing the hash of its bytes.
-
-        Args:
-            locking: As for `storage.opened`.
-
-        Raises:
-            DataError: When a part is missing or not the one that was written; names it.
-            RunDirError: When another process holds it.
-        """
-        for part in self.parts:
-            path = self.folder / part.name
-            with blamed(path):
-                # A part that someone writes to is locked first, and other bytes second.
-                with opened(path, locking):
-                    pass
-                check_hash(path, part.sha256)
-            yield part, path
-
-
-@contextmanager
-def blamed(path: Path) -> Iterator[None]:
-    """Adds to an error about a part how to make that part again."""
-    try:
-        yield
-    except DataError as error:
-        raise DataError(f"{error}; make {path.name} again with {RESUME}") from error
-
-
-def part_name(number: int) -> str:
-    """Returns the name of a part of a folder."""
-    return f"part-{number:05d}.h5"
+    for part in parts:
+        path = folder / part.name
+        try:
+            # A part that someone writes to is locked first, and other bytes second.
+            with opened(path, locking):
+                pass
+            check_hash(path, part.sha256)
+            yield read(path)
+        except DataError as error:
+            raise DataError(f"{error}; make {path.name} again with {RESUME}") from error
 
 
 def file_hash(path: Path) -> str:
@@ -94,34 +81,24 @@ def file_hash(path: Path) -> str:
 
 
 def check_hash(path: Path, sha256: str) -> None:
-    """Refuses a part that has other bytes than the manifest says.
-
-    Raises:
-        DataError: Naming the part.
-    """
+    """Raises DataError when a part has other bytes than the manifest says."""
     if file_hash(path) != sha256:
         raise DataError(f"{path} is damaged: its checksum does not match {NAME}")
 
 
 def write(folder: Path, about: dict[str, Any], parts: Sequence[Part]) -> None:
-    """Writes the manifest of a folder whose parts are all there.
+    """Writes the manifest of a folder whose parts are all there, listed in order.
 
-    Args:
-        folder: The folder.
-        about: What a file with all problems would say about itself.
-        parts: Its parts in order.
+    `about` is what a file with all problems would say about itself.
     """
     content = about | {"parts": [asdict(part) for part in parts]}
     content.pop("sha256", None)
-    signed = content | {"sha256": hashlib.sha256(as_json(content)).hexdigest()}
-    write_atomically(folder / NAME, as_json(signed))
+    sha256 = hashlib.sha256(as_json(content)).hexdigest()
+    write_atomically(folder / NAME, as_json(content | {"sha256": sha256}))
 
 
-def read(folder: Path) -> Manifest:
-    """Reads the manifest of a folder.
-
-    Args:
-        folder: A folder that exists.
+def read(folder: Path) -> tuple[dict[str, Any], tuple[Part, ...]]:
+    """Returns what the manifest of a folder that exists says, and its parts in order.
 
     Raises:
         DataError: When it has none, or a damaged one, or one of another format.
@@ -129,30 +106,26 @@ def read(folder: Path) -> Manifest:
     path = folder / NAME
     try:
         written = path.read_bytes()
+        content = json.loads(written)
+        # Not a byte may differ, though spaces would not change what is read.
+        intact = as_json(content) == written
+        sha256 = content.pop("sha256")
+        intact &= hashlib.sha256(as_json(content)).hexdigest() == sha256
+        parts = tuple(Part(**part) for part in content.pop("parts"))
+        if not intact:
+            raise ValueError
     except FileNotFoundError as error:
         raise DataError(
             f"{folder} is unfinished: it has no {NAME}; finish it with {RESUME}"
         ) from error
-    try:
-        content = json.loads(written)
-        # Not a byte may differ, though spaces would not change what is read.
-        intact = as_json(content) == written
-        stated = content.pop("sha256")
-        intact &= hashlib.sha256(as_json(content)).hexdigest() == stated
-        parts = tuple(Part(**part) for part in content.pop("parts"))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise _damaged(path) from error
-    if not intact:
-        raise _damaged(path)
+        raise DataError(
+            f"{path} is damaged: its checksum does not match; write it again with "
+            f"{RESUME}"
+        ) from error
     if content.get("format") != FORMAT:
         raise DataError(
             f"{path} has format {content.get('format')}, this library reads {FORMAT}: "
             "update prisma_lib, or make the folder again"
         )
-    return Manifest(folder, content | {"sha256": stated}, parts)
-
-
-def _damaged(path: Path) -> DataError:
-    return DataError(
-        f"{path} is damaged: its checksum does not match; write it again with {RESUME}"
-    )
+    return content | {"sha256": sha256}, parts

@@ -4,6 +4,7 @@ Files up to version 7 are read by scipy, those of version 7.3 are HDF5 with the 
 reverse.
 """
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,51 +28,37 @@ def shapes(path: Path) -> dict[str, tuple[int, ...]]:
 
 def whole(path: Path, name: str) -> Array:
     """Returns one array."""
-    if not h5py.is_hdf5(path):
-        return _scipy_io().loadmat(path, variable_names=[name])[name]
-    with h5py.File(path, "r") as file:
-        return file[name][...].T
+    [[array]] = rows(path, [name], sys.maxsize)
+    return array
 
 
-def rows(
-    path: Path, names: Sequence[str], num: int, step: int
-) -> Iterator[list[Array]]:
-    """Yields some rows of several arrays at a time.
-
-    Args:
-        path: The file.
-        names: The arrays.
-        num: Length of their first axis.
-        step: Rows at a time.
-    """
-    lowers = range(0, num, step)
+def rows(path: Path, names: Sequence[str], step: int) -> Iterator[list[Array]]:
+    """Yields `step` rows of several arrays at a time, which all have as many."""
     if h5py.is_hdf5(path):
         with h5py.File(path, "r") as file:
-            for lower in lowers:
+            for lower in range(0, file[names[0]].shape[-1], step):
                 yield [file[name][..., lower : lower + step].T for name in names]
         return
     arrays = _scipy_io().loadmat(path, variable_names=names)
-    for lower in lowers:
+    for lower in range(0, len(arrays[names[0]]), step):
         yield [arrays[name][lower : lower + step] for name in names]
 
 
-def check(
-    path: Path,
-    found: Mapping[str, tuple[int, ...]],
-    layout: Mapping[str, str],
-    size: int,
-) -> None:
+def check(path: Path, layout: Mapping[str, str], size: int) -> int:
     """Refuses a file whose arrays are not laid out as they should be.
 
     Args:
-        path: The file, for the message.
-        found: Its arrays and their shapes.
+        path: The file.
         layout: Wanted arrays and a letter per axis: N problems, n points, or any other.
         size: The number n.
+
+    Returns:
+        The number N.
 
     Raises:
         DataError: Naming what was found and what is needed.
     """
+    found = shapes(path)
     num = found.get(next(iter(layout)), (0,))[0]
     known = {"n": size, "N": num}
     for name, axes in layout.items():
@@ -81,9 +68,10 @@ def check(
         if not (num and len(shape) == len(axes) and fits):
             wanted = {k: f"({', '.join(v)})" for k, v in layout.items()}
             raise DataError(
-                f"{path} holds {dict(found)}: it needs {wanted} with n = {size}; build "
+                f"{path} holds {found}: it needs {wanted} with n = {size}; build "
                 "the equation with the size of the file, or name another equation"
             )
+    return num
 
 
 def _scipy_io() -> Any:

@@ -22,11 +22,9 @@ from prisma_lib.pdes.base import PDE, Field
 from prisma_lib.tasks import (
     TASK_PROBABILITIES,
     TASKS,
-    levels,
     sample_rates,
     sample_tasks,
     task_masks,
-    task_numbers,
 )
 
 __all__ = [
@@ -84,16 +82,12 @@ class Observation:
 
     def to(self, device: torch.device | str) -> "Observation":
         """Returns the observation on another device."""
-        moved = (part.to(device) for part in self._parts())
-        return Observation(*moved)
+        return Observation(*(part.to(device) for part in vars(self).values()))
 
     def repeat(self, samples: int) -> "Observation":
         """Repeats every problem; draw `s` of problem `j` is row `s * batch + j`."""
-        tiled = (part.repeat(samples, 1, 1, 1) for part in self._parts())
+        tiled = (part.repeat(samples, 1, 1, 1) for part in vars(self).values())
         return Observation(*tiled)
-
-    def _parts(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        return self.a, self.u, self.mask_a, self.mask_u
 
 
 def observation(
@@ -116,8 +110,8 @@ def observation(
         a: Input field `(b, c, x, y)`, or `(x, y)` if it has one channel; in physical
             units; `None`: unknown.
         u: Solution field, likewise.
-        mask_a: 1 or True where `a` was measured; same shape as `a`.
-        mask_u: 1 or True where `u` was measured; same shape as `u`.
+        mask_a: 1 or True where `a` was measured; same shape.
+        mask_u: Likewise for `u`.
         allow_nothing: Accept an observation of no point at all (unconditional
             sampling). With neither `a` nor `u` it is one problem.
 
@@ -125,21 +119,17 @@ def observation(
         The observation, on the device of the fields.
 
     Raises:
-        ShapeError: When a shape is not that of the grid, the equation's channels, the
-            other field or the field of the mask, when a mask has no field, or when the
-            batch is empty.
-        DataError: When a value is infinite, complex, or NaN where its mask is 1, when a
-            mask holds anything but 0 and 1, when the fields are on different devices,
-            or when nothing was observed.
+        ShapeError: When a shape is not that of the grid, its channels, the other field
+            or the mask, a mask has no field, or the batch is empty.
+        DataError: When a value is infinite, complex, or NaN where its mask is 1, a mask
+            holds anything but 0 and 1, the fields are on different devices, or nothing
+            was observed.
     """
-    _check_same_device(a, u)
-    given = {
-        "a": measured(pde, "a", a, mask_a),
-        "u": measured(pde, "u", u, mask_u),
-    }
-    known = [pair for pair in given.values() if pair is not None]
+    _check_devices(a, u)
+    given = measured(pde, "a", a, mask_a), measured(pde, "u", u, mask_u)
+    known = [pair for pair in given if pair is not None]
     if len(known) == 2:
-        _check_same_batch(known[0][0], known[1][0])
+        _check_shapes(known[0][0], known[1][0])
     if not allow_nothing and not any(mask.any() for _, mask in known):
         raise DataError(
             "nothing observed: a and u are missing at every point; give at least one "
@@ -147,26 +137,25 @@ def observation(
             "observation with allow_nothing=True"
         )
     like = known[0][0] if known else torch.zeros(1, 1, *pde.grid.shape)
-    blanks = (like.new_zeros(len(like), c, *like.shape[2:]) for c in pde.channels)
     (a_obs, seen_a), (u_obs, seen_u) = (
-        pair or (blank, blank.clone())
-        for pair, blank in zip(given.values(), blanks, strict=True)
+        pair or like.new_zeros(2, len(like), c, *like.shape[2:])
+        for pair, c in zip(given, pde.channels, strict=True)
     )
     return Observation(a_obs, u_obs, seen_a, seen_u)
 
 
-def _check_same_batch(a: Tensor, u: Tensor) -> None:
+def _check_devices(a: Array | None, u: Array | None) -> None:
+    if isinstance(a, Tensor) and isinstance(u, Tensor) and a.device != u.device:
+        raise DataError(
+            f"a is on {a.device} but u is on {u.device}: move one with .to(...)"
+        )
+
+
+def _check_shapes(a: Tensor, u: Tensor) -> None:
     if len(a) != len(u) or a.shape[2:] != u.shape[2:]:
         raise ShapeError(
             f"a has shape {tuple(a.shape)} but u has {tuple(u.shape)}: both must hold "
             "the same number of problems on one grid, or observe one field only"
-        )
-
-
-def _check_same_device(a: Array | None, u: Array | None) -> None:
-    if isinstance(a, Tensor) and isinstance(u, Tensor) and a.device != u.device:
-        raise DataError(
-            f"a is on {a.device} but u is on {u.device}: move one with .to(...)"
         )
 
 
@@ -207,24 +196,21 @@ def observe(
             f"rate={rate}: the share of observed points must be in (0, 1]; for none "
             "use the task 'uncond'"
         )
-    _check_same_device(a, u)
-    _check_same_batch(a, u)
+    _check_devices(a, u)
+    _check_shapes(a, u)
     _check_index(index, a)
-    tasks = task_numbers([task] * len(index))
     if columns is None:
         uniform = keyed_uniform(key, index, (1, *a.shape[2:]), purpose="mask")
     else:
         uniform = _column_places(key, index, columns, a.shape[-1])
         rate = columns / a.shape[-1]
-    shares = levels(tasks, torch.full((len(index),), rate))
+    masks = task_masks([task] * len(index), torch.full((len(index),), rate), uniform)
     mask_a, mask_u = (
-        (uniform < share).to(a.device, torch.float32).expand_as(field).contiguous()
-        for share, field in zip(shares, (a, u), strict=True)
+        mask.to(a.device).expand_as(field).contiguous()
+        for mask, field in zip(masks, (a, u), strict=True)
     )
-    a_obs, u_obs = (
-        torch.where(mask.bool(), field.to(torch.float32), 0.0)
-        for mask, field in ((mask_a, a), (mask_u, u))
-    )
+    pairs = (mask_a, a), (mask_u, u)
+    a_obs, u_obs = (torch.where(mask.bool(), x.float(), 0.0) for mask, x in pairs)
     return Observation(a_obs, u_obs, mask_a, mask_u)
 
 
@@ -232,8 +218,7 @@ def _column_places(
     key: int, index: Sequence[int], columns: int, num: int
 ) -> Float[Tensor, "b 1 1 y"]:
     """Shuffles columns; the share below `k / num` is that of exactly k of them."""
-    whole = isinstance(columns, int) and not isinstance(columns, bool)
-    if not (whole and 1 <= columns <= num):
+    if type(columns) is not int or not 1 <= columns <= num:
         raise ConfigError(
             f"columns={columns!r}: the fields have {num} columns; give a whole number "
             f"from 1 to {num}, such as {min(5, num)}"
@@ -244,11 +229,7 @@ def _column_places(
 
 
 def add_noise(
-    observation: Observation,
-    sd_a: float,
-    sd_u: float,
-    key: int,
-    index: Sequence[int],
+    observation: Observation, sd_a: float, sd_u: float, key: int, index: Sequence[int]
 ) -> Observation:
     """Adds independent Gaussian sensor noise to the observed points.
 
@@ -267,25 +248,17 @@ def add_noise(
         ShapeError: When `index` and the observation differ in number.
     """
     for name, sd in (("sd_a", sd_a), ("sd_u", sd_u)):
-        if not (math.isfinite(sd) and sd >= 0):
+        if not 0 <= sd < math.inf:
             raise ConfigError(f"{name}={sd}: noise needs a finite value of at least 0")
-    _check_index(index, observation.a)
-    mask = observation.mask
+    a, u, mask = observation.a, observation.u, observation.mask
+    _check_index(index, a)
     noise = keyed_normal(key, index, tuple(mask.shape[1:]), purpose="sensor noise")
-    channels = [observation.a.shape[1], observation.u.shape[1]]
-    noise_a, noise_u = (noise.to(mask.device) * mask).split(channels, dim=1)
-    return replace(
-        observation,
-        a=observation.a + sd_a * noise_a,
-        u=observation.u + sd_u * noise_u,
-    )
+    noise = noise.to(mask.device) * mask
+    noise_a, noise_u = noise.split([a.shape[1], u.shape[1]], dim=1)
+    return replace(observation, a=a + sd_a * noise_a, u=u + sd_u * noise_u)
 
 
-def mix(
-    mask: Float[Tensor, "b c x y"],
-    x_obs: Float[Tensor, "b c x y"],
-    x: Float[Tensor, "b c x y"],
-) -> Float[Tensor, "b c x y"]:
+def mix(mask: Pair, x_obs: Pair, x: Pair) -> Pair:
     """Puts observed values into a field; what stands elsewhere in `x_obs` is unseen."""
     return torch.where(mask.bool(), x_obs, x)
 

@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 class Pool:
-    """Trajectories by key and number.
+    """Trajectories by the key of a random stream and their number in it.
 
     Args:
         folder: Where the files are.
@@ -57,22 +57,18 @@ class Pool:
         return self._folder / f"{self._name}-{self._hash}-{key}-{number}.h5"
 
     def frames(self, key: int, number: int, wanted: Sequence[int]) -> Trajectory:
-        """Returns some frames of a trajectory, which is made if it is not there.
-
-        Args:
-            key: Names the random stream.
-            number: Number of the trajectory in it.
-            wanted: Numbers of the frames.
+        """Returns the wanted frames of a trajectory, which is made if it is not there.
 
         Raises:
             RunDirError: When the file cannot be written.
         """
-        found = self._read(self.path(key, number), wanted)
+        path = self.path(key, number)
+        found = self._read(path, wanted)
         if found is not None:
             return found
-        log.info("making %s", self.path(key, number))
+        log.info("making %s", path)
         made = self._make(key, number).float().cpu()
-        self._write(self.path(key, number), made)
+        self._write(path, made)
         return made[list(wanted)]
 
     def _read(self, path: Path, wanted: Sequence[int]) -> Trajectory | None:
@@ -92,10 +88,8 @@ class Pool:
         content = io.BytesIO()
         with h5py.File(content, "w", libver="latest") as file:
             file.attrs["about"] = self._about
-            chunks = (1, *made.shape[1:])
-            file.create_dataset(
-                "frames", data=made.numpy(), chunks=chunks, fletcher32=True
-            )
+            kept = {"chunks": (1, *made.shape[1:]), "fletcher32": True}
+            file.create_dataset("frames", data=made.numpy(), **kept)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(path, content.getvalue())
@@ -107,14 +101,14 @@ class Pool:
 
 
 def place(index: int, pools: tuple[int, int], pairs: int) -> tuple[int, int]:
-    """Returns the trajectory and the frame in it that a number stands for.
+    """Returns the trajectory and the frame in it that the pair `index` stands for.
 
     Neighbouring numbers are on different trajectories, and the next numbers on the same
     one are far apart in time. Every pair comes once before one comes again.
 
     Args:
-        index: Number of a pair.
-        pools: Trajectories of the first block of 2^40 numbers, and of each other.
+        index: Number of a pair, in blocks of 2^40.
+        pools: Trajectories of the first block, and of each other.
         pairs: Pairs of neighbouring frames in a trajectory.
     """
     block, within = divmod(index, BLOCK)

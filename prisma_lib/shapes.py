@@ -2,11 +2,12 @@
 
 A ring is the list of corners of a closed polygon; the last one is joined to the first.
 A boundary is a list of segments, each two ends; lists of a batch have one length, and
-the shorter ones repeat a segment of theirs, which changes no distance.
+the shorter ones repeat a segment of theirs, which changes no distance. Ticks are the
+coordinates of the nodes of a grid along its first axis, `x`, and its second, `y`.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import torch
 from jaxtyping import Bool, Float
@@ -106,16 +107,7 @@ def inside(points: Points, rings: Rings) -> Bool[Tensor, "b n"]:
 
 
 def fill(x: Ticks, y: Ticks, rings: Rings) -> Bool[Tensor, "b x y"]:
-    """Says which nodes of a grid lie inside rings.
-
-    Args:
-        x: Coordinates of the first axis.
-        y: Coordinates of the second axis.
-        rings: Polygons.
-
-    Returns:
-        True inside.
-    """
+    """Says which nodes of a grid lie inside rings, as `inside` does."""
     crossings = _crossings(y.expand(len(rings), -1), rings)
     count = [(line > x[:, None, None]).sum(-1) for line in crossings]
     return torch.stack(count).remainder(2).bool()
@@ -182,73 +174,39 @@ def distance(x: Ticks, y: Ticks, boundary: Segments) -> Float[Tensor, "b x y"]:
 
     With $t_0$ the position along a segment of length l and t the same limited to
     [0, 1], the squared distance is that to its first end plus $l^2 t (t - 2 t_0)$. Its
-    terms separate into those of x and those of y.
-
-    Args:
-        x: Coordinates of the first axis.
-        y: Coordinates of the second axis.
-        boundary: Boundaries, float64.
-
-    Returns:
-        Distances, to about 1e-8 on the boundary and to rounding elsewhere.
+    terms separate into those of x and those of y. In float64 distances are right to
+    about 1e-8 on the boundary and to rounding elsewhere.
     """
     out = boundary.new_empty(len(boundary), len(x), len(y))
-    for rows, lines in _tiles(len(out), len(x), len(y), boundary.shape[1]):
-        start, end = boundary[rows, None].unbind(3)
+    # So many lines of the grid at once that they fit into the cache.
+    high = max(1, _PAIRS // (len(y) * boundary.shape[1]))
+    for row, (start, end) in enumerate(boundary.movedim(2, 1)):
         (x0, y0), (dx, dy) = start.unbind(-1), (end - start).unbind(-1)
         length = (dx.square() + dy.square()).clamp_(min=1e-300)
-        along_x, along_y = x[lines, None] - x0, y[:, None] - y0
-        near = along_x.square()[:, :, None] + along_y.square()[:, None]
-        t0 = (along_x * dx / length)[:, :, None] + (along_y * dy / length)[:, None]
-        t = t0.clamp(0, 1)
-        near.addcmul_(t0.mul_(-2).add_(t), t.mul_(length[:, None]))
-        out[rows, lines] = near.amin(-1).clamp_(min=0).sqrt_()
+        along_y = y[:, None] - y0
+        for lines in range(0, len(x), high):
+            along_x = (x[lines : lines + high, None] - x0)[:, None]
+            near = along_x.square() + along_y.square()
+            t0 = along_x * dx / length + along_y * dy / length
+            t = t0.clamp(0, 1)
+            near.addcmul_(t0.mul_(-2).add_(t), t.mul_(length))
+            out[row, lines : lines + high] = near.amin(-1).clamp_(min=0).sqrt_()
     return out
-
-
-def _tiles(
-    batch: int, lines: int, points: int, segments: int
-) -> Iterator[tuple[slice, slice]]:
-    """Splits samples and lines of the grid into parts small enough for the cache."""
-    high = max(1, min(lines, _PAIRS // (points * segments)))
-    wide = max(1, _PAIRS // (segments * points * high))
-    for row in range(0, batch, wide):
-        for line in range(0, lines, high):
-            yield slice(row, row + wide), slice(line, line + high)
 
 
 # Sides of a cell: 0 below, 1 right, 2 above, 3 left. Its corners that are inside, as
 # bits 1 (x, y), 2 (x + 1, y), 4 (x + 1, y + 1), 8 (x, y + 1), say which sides the
-# boundary joins. Diagonal neighbours count as apart.
+# boundary joins, twice at most: 00 is none. Diagonal neighbours count as apart.
 _JOINED = (
-    ((0, 0), (0, 0)),
-    ((3, 0), (0, 0)),
-    ((0, 1), (0, 0)),
-    ((3, 1), (0, 0)),
-    ((1, 2), (0, 0)),
-    ((3, 0), (1, 2)),
-    ((0, 2), (0, 0)),
-    ((3, 2), (0, 0)),
-    ((2, 3), (0, 0)),
-    ((2, 0), (0, 0)),
-    ((0, 1), (2, 3)),
-    ((1, 2), (0, 0)),
-    ((1, 3), (0, 0)),
-    ((0, 1), (0, 0)),
-    ((3, 0), (0, 0)),
-    ((0, 0), (0, 0)),
+    "00-00 30-00 01-00 31-00 12-00 30-12 02-00 32-00 "
+    "23-00 20-00 01-23 12-00 13-00 01-00 30-00 00-00"
 )
 
 
 def contour(
     level: Float[Tensor, "b x y"], x: Ticks, y: Ticks
 ) -> tuple[Segments, Bool[Tensor, "b s"]]:
-    """Finds where a field changes sign, cell by cell (marching squares).
-
-    Args:
-        level: Values at the nodes of a grid, linear between them.
-        x: Coordinates of the first axis.
-        y: Coordinates of the second axis.
+    """Finds where a field, linear between nodes, changes sign (marching squares).
 
     Returns:
         Two segments for each cell, and whether each belongs to the boundary.
@@ -268,7 +226,8 @@ def contour(
     cut = place + t[..., None] * (beyond - place)
     bits = positive.new_tensor([1, 2, 4, 8], dtype=torch.long)
     case = (positive * bits).sum(-1)
-    joined = torch.tensor(_JOINED, device=level.device)[case].flatten(1, 2)
+    table = [int(side) for side in _JOINED if side.isdecimal()]
+    joined = torch.tensor(table, device=level.device).view(-1, 2, 2)[case].flatten(1, 2)
     kept = (joined[..., 0] != joined[..., 1]).flatten(1)
     chosen = joined.flatten(2)[..., None].expand(-1, -1, -1, 2)
     segments = cut.flatten(1, 2).gather(2, chosen)

@@ -13,32 +13,26 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from prisma_lib.checks import check_seed
+from prisma_lib.checks import check_count, check_seed
 from prisma_lib.errors import ConfigError, DataError, NumericsError, unknown_name
 from prisma_lib.pdes.base import BLOCK, PDE, Field, Interior, Statistics
-from prisma_lib.storage import BATCH
 
 log = logging.getLogger(__name__)
 Device = torch.device | str | None
 
 SPLITS = {"train": 0, "validation": BLOCK, "test": 2 * BLOCK}
+BATCH = 256  # problems that are drawn, solved, read or hashed at once
 
 
 def sample_numbers(split: str, num: int, start: int = 0) -> range:
-    """Returns the numbers of problems of a split in the random stream of a seed.
-
-    Args:
-        split: One of `SPLITS`.
-        num: Number of problems, at least 1.
-        start: First problem, counted within the split.
+    """Returns the numbers of problems in the stream of a seed; see `problems`.
 
     Raises:
         ConfigError: When the split is unknown, or the problems are none or too many.
     """
     if split not in SPLITS:
         raise unknown_name("split", split, SPLITS)
-    if isinstance(num, bool) or not isinstance(num, int) or num < 1:
-        raise ConfigError(f"num={num!r}: ask for at least one problem, such as 1000")
+    check_count("num", num, 1, 1000)
     if start < 0 or start + num > BLOCK:
         raise ConfigError(
             f"start={start}, num={num}: a split holds the problems 0 to 2^40 - 1; "
@@ -67,36 +61,23 @@ def problems(
         ConfigError: When a number or the split is impossible.
         NumericsError: When a solution is not finite.
     """
-    parts = list(batches(pde, seed, sample_numbers(split, num, start)))
-    return torch.cat([a for a, _ in parts]), torch.cat([u for _, u in parts])
+    a, u = zip(*batches(pde, seed, sample_numbers(split, num, start)), strict=True)
+    return torch.cat(a), torch.cat(u)
 
 
 def batches(pde: PDE, seed: int, numbers: range) -> Iterator[tuple[Field, Field]]:
-    """Draws and solves numbered problems, a few hundred at a time.
-
-    Args:
-        pde: The equation.
-        seed: Names the random stream.
-        numbers: Numbers of the problems in it.
-
-    Yields:
-        Inputs and solutions, float32, on the CPU.
+    """Yields numbered problems of a stream, a few hundred at a time; see `solved`.
 
     Raises:
         ConfigError: When the seed is none.
-        NumericsError: When a solution is not finite, with the number of its problem.
     """
     check_seed(seed)
     for lower in range(0, len(numbers), BATCH):
-        yield solved(pde, seed, numbers[lower : lower + BATCH], None)
+        yield solved(pde, seed, numbers[lower : lower + BATCH])
 
 
 def stream(
-    pde: PDE,
-    batch: int,
-    seed: int = 0,
-    step: int = 0,
-    device: Device = None,
+    pde: PDE, batch: int, seed: int = 0, step: int = 0, device: Device = None
 ) -> Iterator[tuple[Field, Field]]:
     """Yields fresh training problems without end; none comes twice.
 
@@ -160,11 +141,8 @@ class Moments:
     def __init__(self, pde: PDE) -> None:
         self._pde = pde
         self.num, self.outliers = 0, list[int]()
-        self._points = torch.zeros(2, dtype=torch.float64)
-        self._residuals = 0
-        self._sum = torch.zeros(2, dtype=torch.float64)
-        self._square = torch.zeros(2, dtype=torch.float64)
-        self._residual_square = 0.0
+        self._points, self._sum, self._square = torch.zeros(3, 2, dtype=torch.float64)
+        self._residuals, self._residual_square = 0, 0.0
 
     def add(self, a: Field, u: Field) -> None:
         """Takes in a batch; its residual is computed in the dtype of the fields."""
@@ -195,40 +173,26 @@ class Moments:
             DataError: When a field is constant and cannot be normalised, or when all
                 problems are outliers.
         """
-        if self.outliers:
-            log.warning(
-                "%s: %d of %d problems are outliers, left out of the statistics",
-                self._pde.name,
-                len(self.outliers),
-                self.num,
-            )
-        if len(self.outliers) == self.num:
+        name, odd = self._pde.name, len(self.outliers)
+        if odd:
+            text = "%s: %d of %d problems are outliers, left out of the statistics"
+            log.warning(text, name, odd, self.num)
+        if odd == self.num:
             raise DataError(
-                f"{self._pde.name}: all {self.num} problems are outliers: there is "
-                "nothing to normalise by; use more problems or another recipe"
+                f"{name}: all {odd} problems are outliers: there is nothing to "
+                "normalise by; use more problems or another recipe"
             )
         mean = self._sum / self._points
         std = (self._square / self._points - mean.square()).clamp(min=0).sqrt()
-        return checked_statistics(
-            {
-                "mean": mean.tolist(),
-                "std": std.tolist(),
-                "residual_rms": math.sqrt(self._residual_square / self._residuals),
-            },
-            self._pde.name,
-        )
+        rms = math.sqrt(self._residual_square / self._residuals)
+        found = {"mean": mean.tolist(), "std": std.tolist(), "residual_rms": rms}
+        return checked_statistics(found, name)
 
 
 def statistics(
     pde: PDE, num: int = 1024, seed: int = 0, split: str = "train"
 ) -> Statistics:
-    """Computes what normalises the fields of an equation.
-
-    Args:
-        pde: The equation.
-        num: Number of problems to look at.
-        seed: Names the random stream.
-        split: One of `SPLITS`.
+    """Computes what normalises the fields of an equation, from some `problems` of it.
 
     Returns:
         Mean and standard deviation over points and problems, and the residual that the
@@ -245,14 +209,10 @@ def statistics(
 
 
 def combined(parts: Sequence[tuple[int, Statistics]]) -> Statistics:
-    """Combines statistics of groups of problems into those of all.
+    """Combines numbers of problems, without outliers, and their statistics.
 
-    Args:
-        parts: Number of problems, without outliers, and statistics of every group, all
-            of one equation on one grid.
-
-    Returns:
-        What `Moments` would have found for all problems, up to rounding.
+    All are of one equation on one grid. The result is what `Moments` would have found
+    for all problems, up to rounding.
     """
     total = sum(num for num, _ in parts)
 
@@ -260,41 +220,40 @@ def combined(parts: Sequence[tuple[int, Statistics]]) -> Statistics:
         weighted = zip(parts, values, strict=True)
         return math.fsum(num * value for (num, _), value in weighted) / total
 
-    mean = [average(s.mean[i] for _, s in parts) for i in range(2)]
-    std = [
+    mean_a, mean_u = mean = [average(s.mean[i] for _, s in parts) for i in range(2)]
+    std_a, std_u = (
         math.sqrt(average(s.std[i] ** 2 + (s.mean[i] - mean[i]) ** 2 for _, s in parts))
         for i in range(2)
-    ]
+    )
     rms = math.sqrt(average(s.residual_rms**2 for _, s in parts))
-    return Statistics((mean[0], mean[1]), (std[0], std[1]), rms)
+    return Statistics((mean_a, mean_u), (std_a, std_u), rms)
 
 
 def checked_statistics(values: Mapping[str, Any], source: object) -> Statistics:
-    """Makes statistics of plain values, such as those of a file.
-
-    Args:
-        values: `mean` and `std`, two numbers each, and `residual_rms`.
-        source: Where they are from, for messages.
+    """Makes statistics of plain values, such as those of the file `source`.
 
     Raises:
         DataError: When one is missing or not finite, or a field is constant.
     """
     try:
-        mean_a, mean_u = map(float, values["mean"])
-        std_a, std_u = map(float, values["std"])
-        residual_rms = float(values["residual_rms"])
+        (mean_a, mean_u), (std_a, std_u) = values["mean"], values["std"]
+        found = Statistics(
+            (float(mean_a), float(mean_u)),
+            (float(std_a), float(std_u)),
+            float(values["residual_rms"]),
+        )
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(
             f"{source}: statistics are missing or damaged ({error!r}): mean and std of "
             "a and u and residual_rms are needed; make the data again"
         ) from error
-    if not all(map(math.isfinite, (mean_a, mean_u, std_a, std_u, residual_rms))):
+    if not all(map(math.isfinite, (*found.mean, *found.std, found.residual_rms))):
         raise DataError(f"{source}: statistics are not finite; make the data again")
     # float32 rounding of a constant field leaves about 1e-7 of its mean.
-    for name, mean, std in (("a", mean_a, std_a), ("u", mean_u, std_u)):
+    for name, mean, std in zip("au", found.mean, found.std, strict=True):
         if std <= 1e-6 * abs(mean):
             raise DataError(
                 f"{source}: {name} is constant (mean {mean:g}, std {std:g}) and cannot "
                 "be normalised; use more varied problems"
             )
-    return Statistics((mean_a, mean_u), (std_a, std_u), residual_rms)
+    return found

@@ -1,4 +1,4 @@
-"""Equations of one time step, whose residual is a step of backward Euler."""
+"""Equations of one time step."""
 
 import torch
 

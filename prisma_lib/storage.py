@@ -13,8 +13,9 @@ import io
 import json
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -22,17 +23,80 @@ import h5py
 import numpy as np
 import torch
 
+import prisma_lib
 from prisma_lib.errors import DataError, PrismaError, RunDirError
-from prisma_lib.files import check_space, sync
-from prisma_lib.pdes.base import Field
+from prisma_lib.files import make_room, sync, writing
+from prisma_lib.pdes.base import PDE, Field
+from prisma_lib.splits import BATCH, Moments
 
 FORMAT = 2
-BATCH = 256
 FIELDS = ("a", "u")
 LAYOUT = "datasets 'a' and 'u' of float32 with axes (n, c, x, y)"
-UNLOCKED = "wait for that process, or read a complete file with locking=False"
 
 log = logging.getLogger(__name__)
+
+
+def write(
+    path: Path,
+    pde: PDE,
+    origin: dict[str, Any],
+    pairs: Iterable[tuple[Field, Field]],
+    bar: Any,
+) -> dict[str, Any]:
+    """Writes problems into one file.
+
+    Args:
+        path: The file; `prepare` was called for it.
+        pde: The equation.
+        origin: Where the problems come from; `num` of them.
+        pairs: Batches of inputs and solutions, float32, on the CPU.
+        bar: Progress bar to move.
+
+    Returns:
+        The attributes of the file.
+
+    Raises:
+        DataError: When a field is constant or all problems are outliers.
+        RunDirError: When the file cannot be written; nothing is left behind.
+    """
+    moments, content = Moments(pde), ContentHash()
+    with created(path) as (file, sink):
+        for name, c in zip(FIELDS, pde.channels, strict=True):
+            each = (c, *pde.grid.shape)
+            shape, chunks = (origin["num"], *each), (1, *each)
+            file.create_dataset(name, shape, "f4", chunks=chunks, fletcher32=True)
+        for a, u in pairs:
+            rows = slice(moments.num, moments.num + len(a))
+            file["a"][rows], file["u"][rows] = a.numpy(), u.numpy()
+            sink.check()
+            moments.add(a, u)
+            content.add(a, u)
+            bar.update(len(a))
+        about = described(pde) | origin | asdict(moments.statistics())
+        about["outliers"] = len(moments.outliers)
+        about["sha256"] = content.hexdigest(about)
+        file.attrs.update(about)
+    return about
+
+
+def described(pde: PDE) -> dict[str, Any]:
+    """Returns what a file says about its equation."""
+    grid = pde.grid
+    return {
+        "format": FORMAT,
+        "library": prisma_lib.__version__,
+        "pde": pde.name,
+        "equation": pde.equation,
+        "size": pde.size,
+        "shape": grid.shape,
+        "channels": pde.channels,
+        "lengths": grid.lengths,
+        "axes": grid.axes,
+        "periodic": grid.periodic,
+        "centred": grid.centred,
+        **{f"option.{name}": value for name, value in pde.options.items()},
+        **{f"coefficient.{name}": value for name, value in pde.coefficients.items()},
+    }
 
 
 class _Sink(io.FileIO):
@@ -62,81 +126,33 @@ class _Sink(io.FileIO):
             raise self.error
 
 
-class Writer:
-    """A file being written; see `created`."""
-
-    def __init__(
-        self,
-        file: h5py.File,
-        sink: _Sink,
-        num: int,
-        shape: tuple[int, int],
-        channels: tuple[int, int],
-    ) -> None:
-        self._file, self._sink, self._done = file, sink, 0
-        for name, c in zip(FIELDS, channels, strict=True):
-            file.create_dataset(
-                name,
-                shape=(num, c, *shape),
-                chunks=(1, c, *shape),
-                dtype="float32",
-                fletcher32=True,
-            )
-
-    def append(self, a: Field, u: Field) -> None:
-        """Writes the next problems, or raises why they cannot be written."""
-        rows = slice(self._done, self._done + len(a))
-        for name, field in zip(FIELDS, (a, u), strict=True):
-            self._file[name][rows] = field.numpy()
-        self._done = rows.stop
-        self._sink.check()
-
-    def describe(self, about: Mapping[str, Any]) -> None:
-        """Sets attributes of the file."""
-        self._file.attrs.update(about)
-
-
 @contextmanager
-def created(
-    path: Path,
-    num: int,
-    shape: tuple[int, int],
-    channels: tuple[int, int] = (1, 1),
-) -> Iterator[Writer]:
+def created(path: Path) -> Iterator[tuple[h5py.File, _Sink]]:
     """Opens a file to write, which gets its name when the block ends without error.
 
     Args:
         path: Final name; its folder exists.
-        num: Number of problems.
-        shape: Points per axis.
-        channels: Channels of `a` and of `u`.
 
     Yields:
-        What writes problems and attributes under a partial name.
+        The file under a partial name, and what checks that its bytes arrive.
 
     Raises:
         RunDirError: When the file cannot be written; nothing is left behind.
     """
     part = path.with_name(f"{path.name}.partial-{os.getpid()}")
     try:
-        with _Sink(part, "x+") as sink:
-            with suppress(OSError):  # Some network disks have no locks.
-                fcntl.flock(sink, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Checksums of metadata, and room for the names of many sources.
-            with h5py.File(sink, "w", libver=("v108", "v108")) as file:
-                yield Writer(file, sink, num, shape, channels)
-                file.attrs["complete"] = 1
-            sink.check()
-            os.fsync(sink)
-        part.replace(path)
-        sync(path.parent)
-    except PrismaError:
-        raise
-    except (OSError, RuntimeError) as error:
-        raise RunDirError(
-            f"cannot write {path} ({error}): it needs a writable folder with space "
-            "left; choose another folder"
-        ) from error
+        with writing(path):
+            with _Sink(part, "x+") as sink:
+                with suppress(OSError):  # Some network disks have no locks.
+                    fcntl.flock(sink, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                # Checksums of metadata, and room for the names of many sources.
+                with h5py.File(sink, "w", libver=("v108", "v108")) as file:
+                    yield file, sink
+                    file.attrs["complete"] = 1
+                sink.check()
+                os.fsync(sink)
+            part.replace(path)
+            sync(path.parent)
     finally:
         part.unlink(missing_ok=True)
 
@@ -163,13 +179,9 @@ def prepare(path: Path, needed: int, overwrite: bool) -> None:
             "(--overwrite)",
             exit_code=2,
         )
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise RunDirError(f"cannot make the folder {path.parent} ({error})") from error
+    make_room(path, needed)
     for part in path.parent.glob(f"{glob.escape(path.name)}.partial-*"):
         remove_stale(part)
-    check_space(path, needed)
 
 
 def remove_stale(part: Path) -> None:
@@ -193,7 +205,9 @@ def remove_stale(part: Path) -> None:
 
 
 @contextmanager
-def opened(path: Path, locking: bool | None = None) -> Iterator[h5py.File]:
+def opened(
+    path: Path, locking: bool | None = None
+) -> Iterator[tuple[h5py.File, dict[str, Any]]]:
     """Opens a complete file to read, after checking its layout.
 
     Args:
@@ -202,7 +216,7 @@ def opened(path: Path, locking: bool | None = None) -> Iterator[h5py.File]:
             disks without locks.
 
     Yields:
-        The open file.
+        The open file, and its attributes as plain Python values.
 
     Raises:
         DataError: When it is missing, no HDF5 file, damaged, unfinished or of another
@@ -212,8 +226,12 @@ def opened(path: Path, locking: bool | None = None) -> Iterator[h5py.File]:
     again = "make it again with `python -m prisma_lib.data make`"
     try:
         with h5py.File(path, "r", locking=locking) as file:
-            _check_layout(file, path)
-            yield file
+            about = {
+                name: value.tolist() if hasattr(value, "tolist") else value
+                for name, value in file.attrs.items()
+            }
+            _check_layout(file, about, path)
+            yield file, about
     except PrismaError:
         raise
     except FileNotFoundError as error:
@@ -223,38 +241,38 @@ def opened(path: Path, locking: bool | None = None) -> Iterator[h5py.File]:
     except (OSError, RuntimeError, KeyError, TypeError, ValueError) as error:
         if isinstance(error, BlockingIOError) or "unable to lock" in str(error):
             raise RunDirError(
-                f"{path} is locked by another process, or its disk has no locks: "
-                f"{UNLOCKED}"
+                f"{path} is locked by another process, or its disk has no locks: wait "
+                "for that process, or read a complete file with locking=False"
             ) from error
         raise DataError(
             f"{path} is no HDF5 file or a damaged one ({error}): {again}"
         ) from error
 
 
-def _check_layout(file: h5py.File, path: Path) -> None:
-    found = sorted(file)
-    if any(name not in file for name in FIELDS):
-        raise DataError(f"{path} holds {found or 'nothing'}: it needs {LAYOUT}")
-    a, u = (file[name] for name in FIELDS)
-    for name, field in zip(FIELDS, (a, u), strict=True):
+def _check_layout(file: h5py.File, about: dict[str, Any], path: Path) -> None:
+    fields = [file.get(name) for name in FIELDS]
+    if None in fields:
+        found = sorted(file) or "nothing"
+        raise DataError(f"{path} holds {found}: it needs {LAYOUT}")
+    for name, field in zip(FIELDS, fields, strict=True):
         if not isinstance(field, h5py.Dataset) or field.ndim != 4:
             raise DataError(f"{path}: {name!r} is {field}: it needs {LAYOUT}")
         if field.dtype != "float32":
             raise DataError(f"{path}: {name!r} is {field.dtype}: it needs {LAYOUT}")
-    if file.attrs.get("complete") != 1:
+    if about.get("complete") != 1:
         raise DataError(
             f"{path} is unfinished (no attribute complete=1): make it again"
         )
-    if file.attrs.get("format") != FORMAT:
+    if about.get("format") != FORMAT:
         raise DataError(
-            f"{path} has format {file.attrs.get('format')}, this library reads "
-            f"{FORMAT}: update prisma_lib, or make the file again"
+            f"{path} has format {about.get('format')}, this library reads {FORMAT}: "
+            "update prisma_lib, or make the file again"
         )
-    num, shape, channels = (file.attrs.get(k) for k in ("num", "shape", "channels"))
-    promised = [tuple(map(int, (num, c, *shape))) for c in channels]
-    if [a.shape, u.shape] != promised:
+    found = [field.shape for field in fields]
+    promised = [(about["num"], c, *about["shape"]) for c in about["channels"]]
+    if found != promised:
         raise DataError(
-            f"{path}: a has shape {a.shape} and u {u.shape}, but its attributes "
+            f"{path}: a has shape {found[0]} and u {found[1]}, but its attributes "
             f"promise {promised[0]} and {promised[1]} in the order (n, c, x, y)"
         )
 
@@ -277,11 +295,3 @@ class ContentHash:
         final = self._hash.copy()
         final.update(json.dumps(stated, sort_keys=True, default=str).encode())
         return final.hexdigest()
-
-
-def attributes(file: h5py.File) -> dict[str, Any]:
-    """Returns all attributes as plain Python values."""
-    return {
-        str(name): value.tolist() if hasattr(value, "tolist") else value
-        for name, value in file.attrs.items()
-    }

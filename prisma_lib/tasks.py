@@ -23,17 +23,10 @@ MIXTURES = ("paper", "sparse")
 
 
 def check_probabilities(probabilities: Sequence[float]) -> None:
-    """Refuses task probabilities that are none.
-
-    Raises:
-        ConfigError: When one is negative or they do not sum to 1.
-    """
+    """Raises ConfigError when a probability is negative or they do not sum to 1."""
     total = math.fsum(probabilities)
-    if (
-        len(probabilities) != len(TASKS)
-        or min(probabilities) < 0
-        or not math.isclose(total, 1, abs_tol=1e-6)
-    ):
+    sound = math.isclose(total, 1, abs_tol=1e-6) and min(probabilities) >= 0
+    if len(probabilities) != len(TASKS) or not sound:
         raise ConfigError(
             f"task probabilities {tuple(probabilities)} sum to {total:g}: give "
             f"{len(TASKS)} values of at least 0 that sum to 1, for {', '.join(TASKS)}"
@@ -44,14 +37,7 @@ def sample_tasks(
     uniform: Float[Tensor, " b"],
     probabilities: Sequence[float] = TASK_PROBABILITIES,
 ) -> Int[Tensor, " b"]:
-    """Turns uniform numbers into tasks for training.
-
-    Args:
-        uniform: Uniform in [0, 1), one for each task.
-        probabilities: One for each of `TASKS`; they sum to 1.
-
-    Returns:
-        Positions in `TASKS`.
+    """Turns numbers, uniform in [0, 1), into tasks: positions in `TASKS`.
 
     Raises:
         ConfigError: When a probability is negative or they do not sum to 1.
@@ -64,11 +50,7 @@ def sample_tasks(
 
 
 def check_rates(p_min: float, p_max: float, mixture: str, alpha: float = 3.0) -> None:
-    """Refuses a law of observation rates that is none.
-
-    Raises:
-        ConfigError: When the range, the exponent or the mixture is impossible.
-    """
+    """Raises ConfigError when the range, the exponent or the mixture is impossible."""
     if not 0 < p_min <= p_max <= 1 or not 0 < alpha < math.inf:
         raise ConfigError(
             f"p_min={p_min}, p_max={p_max}, alpha={alpha}: observation rates need "
@@ -124,7 +106,7 @@ def task_masks(
     rates: Float[Tensor, " b"],
     uniform: Field,
 ) -> tuple[Field, Field]:
-    """Turns uniform numbers into the masks of a training batch.
+    """Turns uniform numbers into masks.
 
     Args:
         tasks: Task of each problem: positions in `TASKS` or names.
@@ -134,43 +116,22 @@ def task_masks(
 
     Returns:
         `mask_a` and `mask_u`, 0 or 1, on the device of `uniform`.
-    """
-    numbers = tasks if isinstance(tasks, Tensor) else task_numbers(tasks)
-    level_a, level_u = levels(*(sent(x, uniform.device) for x in (numbers, rates)))
-    return (uniform < level_a).to(torch.float32), (uniform < level_u).to(torch.float32)
-
-
-def levels(
-    tasks: Int[Tensor, " b"], rates: Float[Tensor, " b"]
-) -> tuple[Float[Tensor, "b 1 1 1"], Float[Tensor, "b 1 1 1"]]:
-    """Gives the probability that a point of `a` and of `u` is observed.
-
-    Args:
-        tasks: Positions in `TASKS`.
-        rates: Share of observed points of each problem if its task is sparse.
-
-    Returns:
-        Probabilities for `a` and for `u`: 1 for a full task, 0 where unknown.
-    """
-
-    def level(direction: str) -> Tensor:
-        full = (tasks == TASKS.index(f"full_{direction}")).to(rates.dtype)
-        sparse = (tasks == TASKS.index(f"sparse_{direction}")).to(rates.dtype)
-        return (full + sparse * rates).view(-1, 1, 1, 1)
-
-    return level("forward"), level("inverse")
-
-
-def task_numbers(tasks: Sequence[str]) -> Int[Tensor, " b"]:
-    """Returns the position of each task in `TASKS`.
-
-    Args:
-        tasks: Names of tasks.
 
     Raises:
         ConfigError: When a name is unknown.
     """
-    for task in tasks:
-        if task not in TASKS:
-            raise unknown_name("task", task, TASKS)
-    return torch.tensor([TASKS.index(task) for task in tasks])
+    if not isinstance(tasks, Tensor):
+        for task in tasks:
+            if task not in TASKS:
+                raise unknown_name("task", task, TASKS)
+        tasks = torch.tensor([TASKS.index(task) for task in tasks])
+    numbers, shares = (
+        sent(each, uniform.device).view(-1, 1, 1, 1) for each in (tasks, rates)
+    )
+
+    def mask(direction: str) -> Field:
+        full = numbers == TASKS.index(f"full_{direction}")
+        sparse = numbers == TASKS.index(f"sparse_{direction}")
+        return (full | sparse & (uniform < shares)).to(torch.float32)
+
+    return mask("forward"), mask("inverse")

@@ -177,8 +177,10 @@ def test_a_picture_shows_the_first_and_the_last_frame(model, pair):
     plt.close(figure)
 
 
-def test_training_shows_the_same_sensors_in_every_frame():
+def test_training_shows_the_same_sensors_in_every_frame(pde, tmp_path):
+    path = data.make(tmp_path / "frames.h5", pde, 24, shown=False)
     config = TrainConfig(
+        data=str(path),
         pde="navier_stokes",
         size=SIZE,
         options={"frames": 3},

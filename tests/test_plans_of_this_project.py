@@ -1,4 +1,8 @@
-"""Every notebook has a plan, and every plan runs at smoke size from end to end."""
+"""Every notebook has a plan, and every plan runs at smoke size from end to end.
+
+Plans that take longest are among the slow tests, of which every check runs a few, and
+so is the tour, which every check runs as the demo.
+"""
 
 import json
 
@@ -11,6 +15,7 @@ from prisma_lib.training import TrainConfig
 EVERY = sorted((ROOT / "params").glob("*.yaml"))
 PLANS = plans.with_notebooks(ROOT / "params")
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.py"))
+LONG = {"pdes", "residuals", "sample", "tour"}
 
 
 @pytest.mark.parametrize("scale", plans.SCALES)
@@ -38,7 +43,13 @@ def test_every_notebook_has_a_plan():
 
 
 @pytest.mark.notebook
-@pytest.mark.parametrize("plan", PLANS, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "plan",
+    [
+        pytest.param(path, id=path.stem, marks=[pytest.mark.slow] * (path.stem in LONG))
+        for path in PLANS
+    ],
+)
 def test_plan_runs_at_smoke_size(plan, tmp_path):
     cell = plans.cells(plan, "smoke")[0]
 

@@ -148,10 +148,10 @@ def test_a_draw_from_sparse_sensors_errs_by_the_stated_floor(name, direction):
 @pytest.mark.parametrize("name", NAMES)
 def test_the_spread_is_the_error_of_the_mean(name):
     pde = load(name, size=16)
-    a, u = data.problems(pde, 200)
+    a, u = data.problems(pde, 100)
     sd = 0.1 * u.std().item()
-    seen = observe("sparse_inverse", a, u, rate=0.1, index=range(200))
-    seen = add_noise(seen, 0.0, sd, key=0, index=range(200))
+    seen = observe("sparse_inverse", a, u, rate=0.1, index=range(100))
+    seen = add_noise(seen, 0.0, sd, key=0, index=range(100))
     posterior = gaussian_posterior(pde, seen, (0.0, sd))
 
     fields = zip((a, u), posterior.mean(), posterior.std(), strict=True)
@@ -163,8 +163,8 @@ def test_the_spread_is_the_error_of_the_mean(name):
 
 def test_the_mean_beats_a_draw_by_the_root_of_two():
     pde = load("poisson", size=16)
-    a, u = data.problems(pde, 200)
-    seen = observe("sparse_forward", a, u, rate=0.1, index=range(200))
+    a, u = data.problems(pde, 100)
+    seen = observe("sparse_forward", a, u, rate=0.1, index=range(100))
     posterior = gaussian_posterior(pde, seen)
 
     draws = posterior.sample(4, torch.Generator().manual_seed(0))[1]
@@ -186,8 +186,8 @@ def test_the_solver_keeps_the_contract_of_solvers():
     assert {field.dtype for field in drawn} == {torch.float32}
 
 
-def test_full_observations_of_4096_values_are_conditioned_on():
-    pde = load("poisson", size=64)
+def test_full_observations_of_2304_values_are_conditioned_on():
+    pde = load("poisson", size=48)
     a, u = data.problems(pde, 4)
     seen = observe("full_inverse", a, u, index=range(4))
 

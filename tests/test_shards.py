@@ -219,25 +219,25 @@ def test_too_little_space_is_found_before_a_folder_is_made(tmp_path, pde):
 
 
 def test_a_manifest_of_another_format_is_refused(folder):
-    found = manifests.read(folder)
-    manifests.write(folder, found.about | {"format": 99}, found.parts)
+    about, parts = manifests.read(folder)
+    manifests.write(folder, about | {"format": 99}, parts)
 
     with pytest.raises(DataError, match="format 99"):
         data.load(folder)
 
 
 def test_a_manifest_that_misstates_its_parts_is_refused(folder):
-    found = manifests.read(folder)
-    manifests.write(folder, found.about | {"mean": [0.1, 0.0]}, found.parts)
+    about, parts = manifests.read(folder)
+    manifests.write(folder, about | {"mean": [0.1, 0.0]}, parts)
 
     with pytest.raises(DataError, match=r"its parts have .*manifest\.json says"):
         data.verify(folder)
 
 
 def test_a_manifest_with_a_part_that_is_not_there_is_refused(folder):
-    found = manifests.read(folder)
-    parts = (*found.parts, Part("part-00003.h5", 14, 4, "0" * 64))
-    manifests.write(folder, found.about, parts)
+    about, parts = manifests.read(folder)
+    parts = (*parts, Part("part-00003.h5", 14, 4, "0" * 64))
+    manifests.write(folder, about, parts)
 
     with pytest.raises(DataError, match=r"no file .*part-00003\.h5"):
         data.verify(folder)

@@ -27,10 +27,10 @@ def any_pde(request, quick):
 
 
 def test_solved_problems_have_the_residual_that_the_statistics_state(any_pde):
-    a, u = data.problems(any_pde, 300, split="train")
+    a, u = data.problems(any_pde, 40, split="train")
     r = any_pde.residual(a, u)
 
-    found = data.statistics(any_pde, num=300)
+    found = data.statistics(any_pde, num=40)
 
     assert found.residual_rms == pytest.approx(
         r.double().square().mean().sqrt().item(), rel=1e-5
