@@ -4,7 +4,10 @@ A cell is a direction and a regime. Test problems, masks and sensor noise depend
 seed and the problem's number alone, so that every method answers the same questions.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+
+import torch
 
 from prisma_lib import data
 from prisma_lib.errors import ConfigError, unknown_name
@@ -15,6 +18,8 @@ REGIMES = ("full", "sparse", "noisy")
 RATE = 0.03  # share of points with a sensor
 COLUMNS = 5  # columns with a sensor, where sensors stand at columns
 NOISE_SD = 2.0  # in units of the field's standard deviation
+
+Cell = tuple[Direction, str]
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,10 @@ class Benchmark:
         """Number of problems."""
         return len(self.a)
 
+    def first(self, n: int) -> "Benchmark":
+        """Returns the first `n` problems; they are asked what all of them are asked."""
+        return replace(self, a=self.a[:n], u=self.u[:n])
+
     def noise_sd(self, regime: str, noise: float = NOISE_SD) -> tuple[float, float]:
         """Returns the standard deviation of sensor noise on `a` and on `u`.
 
@@ -55,15 +64,19 @@ class Benchmark:
         return level * sd_a, level * sd_u
 
 
-def benchmark(pde: PDE, n: int = 128, seed: int = 0) -> Benchmark:
-    """Draws and solves the first `n` test problems.
+def benchmark(pde: PDE, n: int = 128, seed: int = 0, split: str = "test") -> Benchmark:
+    """Draws and solves the first `n` problems of a split.
 
     Args:
         pde: The equation.
         n: Number of problems.
         seed: Seed of the data; training uses other sample numbers of the same seed.
+        split: "test", or "validation" for choosing settings.
+
+    Raises:
+        ConfigError: When the split is unknown, or a number is impossible.
     """
-    a, u = data.problems(pde, n, split="test", seed=seed)
+    a, u = data.problems(pde, n, split=split, seed=seed)
     return Benchmark(pde, a, u, data.statistics(pde, seed=seed), seed)
 
 
@@ -72,7 +85,7 @@ def regimes(direction: Direction) -> tuple[str, ...]:
     return REGIMES[1:] if direction == "reconstruct" else REGIMES
 
 
-def cells(pde: PDE) -> list[tuple[Direction, str]]:
+def cells(pde: PDE) -> list[Cell]:
     """Lists the cells of an equation's table, each a direction and a regime."""
     return [(d, regime) for d in pde.directions for regime in regimes(d)]
 
@@ -138,6 +151,23 @@ def observation_of(
     if regime != "noisy":
         return seen
     return add_noise(seen, *problems.noise_sd(regime, noise), key=key, index=index)
+
+
+def observations_of(problems: Benchmark, asked: Sequence[Cell]) -> Observation:
+    """Stacks what several cells hide, all problems of one cell after the other.
+
+    Args:
+        problems: Test problems.
+        asked: The cells.
+
+    Raises:
+        ConfigError: When the equation has no such cell.
+    """
+    seen = [observation_of(problems, *cell) for cell in asked]
+    parts = (
+        [getattr(each, part.name) for each in seen] for part in fields(Observation)
+    )
+    return Observation(*map(torch.cat, parts))
 
 
 def setting(pde: PDE, regime: str) -> str:

@@ -1,41 +1,44 @@
 """One door for every method: errors on test problems, as tidy rows.
 
     python -m prisma_lib.evaluate darcy-32 --n 128 --steps 20
+    python -m prisma_lib.evaluate --methods fno fundps --pde darcy --n 8
 
-What is asked is in `cells.py` and can be imported from here too.
+What is asked is in `cells.py`, how an answer is judged in `judge.py`, and how methods
+are put side by side in `comparison.py`; all can be imported from here too.
 """
 
 import argparse
-import resource
 import sys
-import time
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-import torch
-from jaxtyping import Float
-from torch import Tensor
-
-from prisma_lib import anchors, checkpoints, devices, metrics, provenance, results
+from prisma_lib import anchors, baselines, checkpoints, pdes, results
+from prisma_lib.baselines.paper import PAPER
 from prisma_lib.cells import (
     REGIMES,
     Benchmark,
+    Cell,
     benchmark,
     cells,
     observation_of,
-    setting,
 )
+from prisma_lib.comparison import compare
 from prisma_lib.edm import Schedule
-from prisma_lib.errors import exit_status
+from prisma_lib.errors import ConfigError, exit_status
+from prisma_lib.judge import errors, judge
 from prisma_lib.model import Prisma
-from prisma_lib.pdes.base import Direction, Field
+from prisma_lib.pdes.base import PDE, Direction
 from prisma_lib.solve import PrismaSolver, Solver
 
 __all__ = [
     "REGIMES",
     "Benchmark",
     "benchmark",
+    "compare",
     "errors",
     "evaluate",
+    "judge",
     "main",
     "observation_of",
     "show",
@@ -43,86 +46,60 @@ __all__ = [
 ]
 
 
-def errors(
-    problems: Benchmark, direction: Direction, a: Field, u: Field
-) -> Float[Tensor, " b"]:
-    """Returns the error of each prediction in the direction's metric, in percent."""
-    pde = problems.pde
-    if direction != "inverse":
-        return 100 * metrics.relative_l2(u, problems.u)
-    if pde.error(direction) == "error_rate":
-        return 100 * metrics.error_rate(a, problems.a, pde.snap)
-    return 100 * metrics.relative_l2(a, problems.a)
-
-
 def evaluate(
-    solver: Solver,
+    solver: Solver | str,
     problems: Benchmark,
     direction: Direction,
     regime: str,
     *,
-    method: str,
+    method: str | None = None,
     samples: int = 1,
+    settings: Mapping[str, Any] | None = None,
     **labels: Any,
 ) -> list[results.Row]:
     """Evaluates one cell of a table.
 
     Args:
-        solver: The method.
+        solver: The method, or the name of a baseline with weights, such as "fundps".
         problems: Test problems.
         direction: One of the equation's directions.
         regime: One of `REGIMES`.
-        method: Name of the method in the row.
+        method: Name of the method in the row; that of a baseline is known.
         samples: Draws per problem; with more than one a second row judges their mean.
+        settings: For a name: settings of `baselines.solver`.
         **labels: Further columns, such as `scale`, `steps` or `run`.
 
     Returns:
         One row for a single draw, and one for the mean of the draws if there are more.
 
     Raises:
-        ConfigError: When the equation has no such cell.
+        ConfigError: When the equation has no such cell, a name is unknown, or the cell
+            is not applicable to the baseline of that name.
+        CheckpointError: When a baseline has no weights.
         DataError: When the metric cannot judge the truth, such as misjudged points of a
             continuous field.
     """
-    seen = observation_of(problems, direction, regime)
-    # A truth that cannot be judged is refused before the solver runs for hours.
-    errors(problems, direction, problems.a, problems.u)
-    generator = torch.Generator().manual_seed(problems.seed)
-    began = time.perf_counter()
-    a, u = solver.solve(seen, samples=samples, generator=generator)
-    device = a.device
-    a, u = a.cpu(), u.cpu()  # waits for the device, too
-    seconds = (time.perf_counter() - began) / (samples * problems.n)
-    common = {
-        "commit": provenance.commit(),
-        "method": method,
-        "pde": problems.pde.name,
-        "direction": direction,
-        "regime": regime,
-        "setting": setting(problems.pde, regime),
-        "metric": problems.pde.error(direction),
-        "n": problems.n,
-        "seconds_per_sample": f"{seconds:.3g}",
-        "calls": solver.calls,
-        "peak_mb": _peak_mb(device),
-        "device": devices.describe(device),
-        "seed": problems.seed,
-        **labels,
-    }
-    judged = {"": (a[0], u[0])}
-    if samples > 1:
-        judged[f";mean_of={samples}"] = (a.mean(0), u.mean(0))
-    rows = []
-    for suffix, (guess_a, guess_u) in judged.items():
-        values = errors(problems, direction, guess_a, guess_u)
-        low, high = metrics.bootstrap_interval(values, key=problems.seed)
-        numbers = {"value": values.mean().item(), "low": low, "high": high}
-        rows.append(
-            common
-            | {"setting": common["setting"] + suffix}
-            | {name: f"{number:.4g}" for name, number in numbers.items()}
+    cell = (direction, regime)
+    if isinstance(solver, str):
+        _refuse_other_cells(solver, problems.pde, cell)
+        method = method or baselines.title(solver)
+        solver = baselines.solver(solver, problems.pde, *cell, **(settings or {}))
+    elif settings:
+        raise ConfigError(
+            f"settings={settings!r}: a solver has its own; give them where it is made"
         )
-    return rows
+    name = method or type(solver).__name__
+    return judge(solver, problems, [cell], method=name, samples=samples, **labels)
+
+
+def _refuse_other_cells(name: str, pde: PDE, cell: Cell) -> None:
+    if not baselines.applies(name, pde.name, *cell):
+        known = sorted(map(" ".join, PAPER[name].get(pde.name, ())))
+        raise ConfigError(
+            f"not applicable: the paper has no number for {baselines.title(name)} in "
+            f"{pde.name}, {' '.join(cell)}; it has {', '.join(known) or 'none'} there. "
+            "Hand in the solver itself to judge it all the same"
+        )
 
 
 def table(
@@ -149,12 +126,6 @@ def table(
     return rows
 
 
-def _peak_mb(device: torch.device) -> int:
-    if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device) // 2**20
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-
-
 def show(rows: list[results.Row]) -> str:
     """Formats rows as a small text table."""
     head = f"{'method':18} {'direction':9} {'regime':7} {'error %':>8}  95% interval"
@@ -168,38 +139,84 @@ def show(rows: list[results.Row]) -> str:
 
 
 def _run(options: argparse.Namespace) -> int:
-    """Evaluates a model and writes its rows where they are wanted."""
-    model = checkpoints.load(options.model, device=options.device)
-    folder = checkpoints.find(options.model)
-    labels = {
-        "sweep": "evaluate",
-        "run": f"{folder.name}-{options.steps}-{options.n}-{options.seed}",
-        "scale": options.scale,
-    }
-    rows = table(model, options.n, options.steps, options.seed, **labels)
+    """Evaluates what was asked for and writes the rows where they are wanted."""
+    rows = _rivals(options) if options.methods else _own_table(options)
+    for row in rows:
+        row |= {"sweep": "evaluate", "scale": options.scale}
     print(show(rows))
     if options.results:
         results.append(options.results, rows)
     if options.card:
+        folder = checkpoints.find(options.model)
         card = checkpoints.read_card(folder)
         checkpoints.write_card(folder, card | {"errors": rows})
     return 0
 
 
+def _own_table(options: argparse.Namespace) -> list[results.Row]:
+    """Evaluates a model and the anchors of its equation."""
+    model = checkpoints.load(options.model, device=options.device)
+    name = checkpoints.find(options.model).name
+    run = f"{name}-{options.steps}-{options.n}-{options.seed}"
+    return table(model, options.n, options.steps, options.seed, run=run)
+
+
+def _rivals(options: argparse.Namespace) -> list[results.Row]:
+    """Evaluates baselines, and a model of PRISMA beside them if one was named."""
+    prisma = None
+    if options.model:
+        model = checkpoints.load(options.model, pde=options.pde, device=options.device)
+        prisma = PrismaSolver(model, Schedule(options.steps))
+    problems = benchmark(
+        pdes.load(options.pde, size=options.size), options.n, options.seed
+    )
+    settings = {
+        name: {} if name == "pinn" else {"folder": options.weights}
+        for name in options.methods
+    }
+    for name in settings.keys() & {"pinn"}:
+        settings[name]["iterations"] = options.iterations
+    for name in filter(_is_guided, options.methods):
+        settings[name]["steps"] = options.guided_steps
+    rows = compare(options.methods, problems, prisma=prisma, settings=settings)
+    for row in rows:
+        about = [row[k] for k in ("method", "pde", "steps", "n", "seed")]
+        row["run"] = "-".join(str(part) for part in [*about, options.size] if part)
+    return rows
+
+
+def _is_guided(name: str) -> bool:
+    return name != "prisma" and baselines.guided(name)
+
+
+def _arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="prisma_lib.evaluate")
+    add = parser.add_argument
+    add("model", nargs="?", help="name of a shipped PRISMA model, or a folder")
+    add("--methods", nargs="+", help=f"of {', '.join(baselines.names())}, prisma")
+    add("--pde", default="darcy", help="equation of --methods")
+    add("--size", type=int, default=32, help="points per axis for --methods")
+    add("--weights", type=Path, default=baselines.WEIGHTS, help="folder of --methods")
+    add("--guided-steps", type=int, default=baselines.GUIDED_STEPS)
+    add("--iterations", type=int, default=2000, help="of PINN")
+    add("--n", type=int, default=128, help="test problems; slow methods get fewer")
+    add("--steps", type=int, default=20, help="sampler steps of PRISMA")
+    add("--seed", type=int, default=0)
+    add("--device", default="auto")
+    add("--scale", default="cpu")
+    add("--results", help="CSV file that takes the rows")
+    add("--card", action="store_true", help="write the rows into the model's card")
+    return parser
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command and returns its exit status."""
-    parser = argparse.ArgumentParser(prog="prisma_lib.evaluate")
-    parser.add_argument("model", help="name of a shipped model, or a folder")
-    parser.add_argument("--n", type=int, default=128, help="test problems")
-    parser.add_argument("--steps", type=int, default=20, help="sampler steps")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--device", default="auto")
-    parser.add_argument("--scale", default="cpu")
-    parser.add_argument("--results", help="CSV file that takes the rows")
-    parser.add_argument(
-        "--card", action="store_true", help="write the rows into the model's card"
-    )
+    parser = _arguments()
     options = parser.parse_args(arguments)
+    if not options.model and not options.methods:
+        parser.error("name a model, or baselines with --methods")
+    if options.card and (options.methods or not options.model):
+        parser.error("--card takes the table of a model, without --methods")
     return exit_status(lambda: _run(options))
 
 

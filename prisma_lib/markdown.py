@@ -26,6 +26,7 @@ WHAT = {
     "data_over_step": "of the time of a training step",
     "ms_per_field": "ms per field",
     "s_per_sample": "s per sample",
+    "over_prisma": "times PRISMA with 20 steps",
     "images_per_s": "images per s",
     "peak_mb": "MB at most",
     "factor_mb": "MB of factor",

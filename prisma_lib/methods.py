@@ -29,11 +29,6 @@ def network(name: str) -> type[Normalised]:
     return baselines.NETWORKS[name]
 
 
-def title(model: Normalised) -> str:
-    """Returns the name of a method in tables."""
-    return model.title if isinstance(model, Baseline) else "PRISMA"
-
-
 def solver(model: Normalised, **settings: Any) -> Solver:
     """Makes the solver of a trained network.
 

@@ -138,6 +138,7 @@ def comparison(
     predicted: Tensor,
     names: tuple[str, str],
     metric: Metric = "relative_l2",
+    method: str = "PRISMA",
 ) -> list[Panel]:
     """Returns a row: observation, truth, prediction, error map with the error above.
 
@@ -147,6 +148,7 @@ def comparison(
         predicted: The answer.
         names: Symbols of the measured and the wanted field.
         metric: How the error is measured, as `pde.error(direction)` names it.
+        method: Who answered.
     """
     seen, wanted = names
     error = predicted - truth
@@ -157,7 +159,7 @@ def comparison(
     return [
         Panel(observed, f"observed {seen}"),
         Panel(truth, f"true {wanted}", like="field"),
-        Panel(predicted, f"PRISMA {wanted}", like="field"),
+        Panel(predicted, f"{method} {wanted}", like="field"),
         Panel(error, f"error ({measured})", signed=True),
     ]
 

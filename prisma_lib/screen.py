@@ -1,45 +1,49 @@
 """Trains every variant of a plan and judges each on the same test problems.
 
     python -m prisma_lib.screen params/recipes.yaml --scale cpu
+    python -m prisma_lib.screen params/baselines.yaml --models outputs/models/baselines
 
-The plan's `zip` and `grid` list the variants. A variant that has rows is not trained
-again, one that was interrupted goes on: the same command finishes what is left.
+The plan's `zip` and `grid` list the variants, of PRISMA or of any baseline that is
+trained; each is judged in the cells that apply to it. A variant that has rows is not
+trained again, one that was interrupted goes on: the same command finishes what is left.
+With `--split validation` the problems are others than those of the tables: for settings
+that are chosen by the result.
 """
 
 import argparse
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
 
-from prisma_lib import evaluate, methods, plans, provenance, results
-from prisma_lib.cells import benchmark, cells
-from prisma_lib.errors import exit_status
-from prisma_lib.solver import PrismaSolver
-from prisma_lib.train import PROCESSES, begin, team, watched
+from prisma_lib import baselines, pdes, plans, provenance, results
+from prisma_lib.cells import benchmark
+from prisma_lib.comparison import asked_of, rows_of
+from prisma_lib.errors import ConfigError, exit_status
+from prisma_lib.train import PROCESSES, begin, finish, team, watched
 from prisma_lib.training import TrainConfig, TrainState
 
 
-def judged(state: TrainState, n: int, **labels: object) -> list[results.Row]:
+def judged(
+    state: TrainState, n: int, split: str = "test", **labels: object
+) -> list[results.Row]:
     """Evaluates the averaged weights of a finished training.
 
     Args:
         state: Its last state.
-        n: Number of test problems.
+        n: Number of problems; slow methods get fewer.
+        split: The split that they are from; rows of others than "test" say so.
         **labels: Further columns of every row.
 
     Returns:
         One draw's error in every cell; images and minutes of the training.
     """
     averaged = state.average
-    problems = benchmark(averaged.pde, n)
-    solver = methods.solver(averaged)
-    common: dict[str, Any] = {"method": methods.title(averaged), **labels}
-    if isinstance(solver, PrismaSolver):
-        common["steps"] = solver.schedule.steps
-    rows = []
-    for direction, regime in cells(averaged.pde):
-        rows += evaluate.evaluate(solver, problems, direction, regime, **common)
+    problems = benchmark(averaged.pde, n, split=split)
+    solver_of = partial(baselines.of_cell, averaged)
+    rows = [*rows_of(averaged.method, solver_of, problems, **labels)]
+    if split != "test":
+        rows = [row | {"setting": f"{row['setting']};split={split}"} for row in rows]
     spent = {"images": state.images, "minutes": state.seconds / 60}
     about = {k: rows[0][k] for k in ("commit", "method", "pde", "device", "seed")}
     for metric, value in spent.items():
@@ -48,7 +52,14 @@ def judged(state: TrainState, n: int, **labels: object) -> list[results.Row]:
 
 
 def screen(
-    path: Path, scale: str, out: Path, device: str, n: int, processes: int = 1
+    path: Path,
+    scale: str,
+    out: Path,
+    device: str,
+    n: int,
+    split: str = "test",
+    models: Path | None = None,
+    processes: int = 1,
 ) -> Iterator[tuple[str, list[results.Row]]]:
     """Trains and judges what has no rows yet.
 
@@ -57,33 +68,56 @@ def screen(
         scale: Name of the scale.
         out: Results file.
         device: "cpu", "cuda" or "auto".
-        n: Number of test problems.
+        n: Number of problems that each is judged on.
+        split: The split that they are from.
+        models: Folder that takes the models as METHOD-PDE-SIZE; without one each stays
+            with its training.
         processes: How many train a variant together.
 
     Yields:
         Name and rows of each variant, once they are in the file.
+
+    Raises:
+        ConfigError: When the plan cannot be used, or trains what has no cell.
     """
+    trainings = {
+        name: TrainConfig.from_dict(settings)
+        for name, settings in plans.read_trainings(path, scale).items()
+    }
+    kept = {name: _kept(config) for name, config in trainings.items()}
+    if models and len({*kept.values()}) < len(kept):
+        raise ConfigError(
+            f"{path} trains a method twice for the same equation and size, and one "
+            f"model would replace the other in {models}: leave out --models"
+        )
     done = {row["run"] for row in results.read(out)}
-    for name, settings in plans.read_trainings(path, scale).items():
+    for name, config in trainings.items():
         if name in done:
             continue
-        config = TrainConfig.from_dict(settings)
+        asked_of(config.method, pdes.load(config.pde, config.size))
         folder = provenance.ROOT / "outputs" / "train" / path.stem / name
         with team(config, folder, device, processes):
             state = begin(config, folder, device)
             for _ in watched(state, folder):
                 pass
+        finish(state, models / kept[name] if models else folder / "model")
         labels = {"sweep": path.stem, "run": name, "scale": scale}
-        rows = judged(state, n, **labels)
+        rows = judged(state, n, split, **labels)
         results.append(out, rows)
         yield name, rows
+
+
+def _kept(config: TrainConfig) -> str:
+    return f"{config.method}-{config.pde}-{config.size}"
 
 
 def _run(options: argparse.Namespace) -> int:
     """Works through a plan."""
     out = options.results or Path("outputs", "results", f"{options.plan.stem}.csv")
-    sizes = options.n, options.processes
-    for name, rows in screen(options.plan, options.scale, out, options.device, *sizes):
+    judging = options.n, options.split, options.models, options.processes
+    for name, rows in screen(
+        *(options.plan, options.scale, out, options.device), *judging
+    ):
         cells = (f"{row['value']} {row['metric']}" for row in rows)
         print(f"{name}: {', '.join(cells)}", flush=True)
     return 0
@@ -96,7 +130,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--scale", default="cpu", choices=plans.SCALES)
     parser.add_argument("--device", default="auto", help="auto, cpu or cuda")
     parser.add_argument("--processes", type=int, default=1, help=PROCESSES)
-    parser.add_argument("--n", type=int, default=128, help="test problems")
+    parser.add_argument("--n", type=int, default=128, help="problems to judge on")
+    parser.add_argument("--split", default="test", choices=("test", "validation"))
+    parser.add_argument("--models", type=Path, help="folder that takes the models")
     parser.add_argument("--results", type=Path, help="CSV file that takes the rows")
     options = parser.parse_args(arguments)
     return exit_status(lambda: _run(options), "interrupted: the same command continues")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from prisma_lib import flux_form, pdes, report, results
+from prisma_lib import baselines, flux_form, pdes, report, results
 from prisma_lib.bench import direct, measure, rivals
 from prisma_lib.bench.__main__ import BENCHES, main
 from prisma_lib.bench.model import contestants, parameters
@@ -232,3 +232,12 @@ def test_every_bench_has_rows(work_folder):
     sampling = "preset=tiny;size=16;batch=2;sampling step"
     whole = sum(values["model", sampling, part] for part in parts)
     assert whole == pytest.approx(100, abs=1)
+    times = {
+        setting.split(";preset")[0]: value
+        for (what, setting, metric), value in values.items()
+        if (what, metric) == ("methods", "over_prisma")
+    }
+    assert times["PRISMA;steps=20"] == 1
+    long, short = (times[f"FunDPS;steps={n};extrapolated"] for n in (500, 200))
+    assert long == pytest.approx(2.5 * short, rel=0.02)
+    assert len(times) == len(baselines.names()) + 3  # PRISMA, and two of two

@@ -32,6 +32,7 @@ EXTRAS = {
     "seaborn",
     "accelerate",
     "tensorboard",
+    "neuralop",
 }
 
 # From the ground up; a module imports none that stands in a later line.
@@ -64,8 +65,9 @@ plans
 tables
 ranks
 claims markdown
-anchors
-tensorfile checkpoints evaluate
+anchors judge
+tensorfile checkpoints comparison
+evaluate
 recipes
 trainconfig
 draws

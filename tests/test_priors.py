@@ -4,7 +4,7 @@ import pytest
 import torch
 from priors import BOTH, covariance_of_noise, exact, network
 
-from prisma_lib import checkpoints, data, methods, pdes
+from prisma_lib import baselines, checkpoints, data, pdes
 from prisma_lib.baselines.diffusionpde import DiffusionPDE, UNetConfig
 from prisma_lib.baselines.fundps import FunDPS, OperatorConfig
 from prisma_lib.errors import ConfigError, ShapeError
@@ -81,7 +81,7 @@ def test_a_prior_trains_with_the_engine_and_comes_back(kind, tmp_path):
     checkpoints.save(tmp_path, state.average, dtype=torch.float32)
     loaded = checkpoints.load_any(tmp_path)
     assert type(loaded) is kind
-    assert methods.title(loaded) == kind.title
+    assert baselines.title(loaded.method) == kind.title
     x, sigma = torch.randn(2, 2, 8, 8), torch.tensor([0.3, 3.0])
     assert torch.equal(loaded(x, sigma), state.average(x, sigma))
 

@@ -1,9 +1,21 @@
 """Screening recipes: every variant once, and what was cut goes on."""
 
 import pytest
+import torch
 
-from prisma_lib import plans, provenance, results, resume, screen, train
-from prisma_lib.training import TrainConfig
+from prisma_lib import (
+    baselines,
+    cells,
+    data,
+    plans,
+    provenance,
+    results,
+    resume,
+    screen,
+    train,
+)
+from prisma_lib.errors import ConfigError
+from prisma_lib.training import TrainConfig, start
 
 PLAN = """\
 base: {pde: darcy, size: 16, preset: tiny, images: 64, batch: 8}
@@ -50,3 +62,63 @@ def test_variants_go_on_where_they_were_cut_and_are_judged_once(plan, root):
     regimes = {(row["direction"], row["regime"]) for row in rows if row.get("regime")}
     assert len(regimes) == len(rows) - 2
     assert not list(screen.screen(plan, "smoke", out, "cpu", 1))
+
+
+RIVALS = """\
+base: {pde: helmholtz, method: fundps, batch: 8}
+scales:
+  smoke: {size: 16, preset: tiny, images: 16}
+"""
+
+
+def test_a_baseline_is_judged_where_it_applies_and_kept_where_it_is_found(
+    plan, root, monkeypatch
+):
+    monkeypatch.setattr(baselines, "GUIDED_STEPS", 2)
+    plan.write_text(RIVALS)
+    models = root / "models"
+
+    ((_, rows),) = screen.screen(
+        *(plan, "smoke", root / "rows.csv", "cpu", 9), models=models
+    )
+
+    judged = [row for row in rows if row.get("regime")]
+    assert len(judged) == 6
+    assert {(row["method"], row["n"], row["steps"]) for row in judged} == {
+        ("FunDPS", 8, 2)
+    }
+    assert all("weights=published" in row["setting"] for row in judged)
+    model = baselines.load("fundps", "helmholtz", 16, folder=models)
+    assert model.method == "fundps"
+
+
+def test_two_models_of_one_name_are_refused(plan, root):
+    with pytest.raises(ConfigError, match="one model would replace the other"):
+        next(screen.screen(plan, "smoke", root / "x", "cpu", 1, models=root))
+
+
+def test_what_no_cell_asks_for_is_not_trained(plan, root):
+    plan.write_text(RIVALS.replace("helmholtz", "burgers"))
+
+    with pytest.raises(ConfigError, match=r"not applicable.*FunDPS in burgers"):
+        list(screen.screen(plan, "smoke", root / "rows.csv", "cpu", 1))
+
+    assert not (root / "outputs").exists()
+
+
+def test_settings_are_chosen_on_other_problems_than_those_of_tables():
+    config = TrainConfig("deeponet", size=16, preset="tiny", images=8, batch=8)
+    state = start(config, torch.device("cpu"))
+
+    found = {split: screen.judged(state, 2, split) for split in ("test", "validation")}
+
+    settings = {
+        split: {row["setting"] for row in rows if "setting" in row}
+        for split, rows in found.items()
+    }
+    assert settings["validation"] == {f"{s};split=validation" for s in settings["test"]}
+    values = [[row["value"] for row in rows] for rows in found.values()]
+    assert values[0] != values[1]
+    a = cells.benchmark(state.model.pde, 2, split="validation").a
+    wanted, _ = data.problems(state.model.pde, 2, split="validation")
+    assert torch.equal(a, wanted)

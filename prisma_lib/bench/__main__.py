@@ -8,6 +8,7 @@ from prisma_lib import devices, provenance, results
 from prisma_lib.bench.data import bench_data
 from prisma_lib.bench.imports import bench_import
 from prisma_lib.bench.measure import SCALES, Setup
+from prisma_lib.bench.methods import bench_methods
 from prisma_lib.bench.model import bench_model
 from prisma_lib.bench.noise import bench_noise
 from prisma_lib.bench.sample import bench_sample
@@ -22,6 +23,7 @@ BENCHES: dict[str, Callable[[Setup], list[results.Row]]] = {
     "noise": bench_noise,
     "sample": bench_sample,
     "train": bench_train,
+    "methods": bench_methods,
     "import": bench_import,
 }
 

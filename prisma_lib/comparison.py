@@ -1,0 +1,123 @@
+"""Methods side by side, in every cell that applies, slow ones on the first problems."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from prisma_lib import baselines, results
+from prisma_lib.baselines import Answers
+from prisma_lib.baselines.guided import GuidedSolver
+from prisma_lib.cells import Benchmark, Cell, cells
+from prisma_lib.errors import ConfigError
+from prisma_lib.judge import judge, steps_of
+from prisma_lib.pdes.base import PDE
+from prisma_lib.solver import Solver
+
+EQUAL = "PRISMA (equal budget)"
+
+
+def compare(
+    names: Sequence[str],
+    problems: Benchmark,
+    *,
+    prisma: Solver | None = None,
+    settings: Mapping[str, Mapping[str, Any]] | None = None,
+    **labels: Any,
+) -> list[results.Row]:
+    """Evaluates baselines in every cell that applies to them.
+
+    A slow method answers the first few problems only; see `rows_of`.
+
+    Args:
+        names: Names of baselines; "prisma" is the one trained with their budget.
+        problems: Test problems.
+        prisma: PRISMA, which is judged in all cells, on all problems and on every
+            smaller number that a slow method answered.
+        settings: By name: settings of `baselines.solvers`.
+        **labels: Further columns of every row.
+
+    Raises:
+        ConfigError: When a name or a setting is unknown, or a baseline has no cell.
+        CheckpointError: When a baseline has no weights.
+    """
+    given = settings or {}
+    answers = {}
+    for name in names:
+        asked_of(name, problems.pde)
+        answers[name] = baselines.solvers(name, problems.pde, **given.get(name, {}))
+    rows: list[results.Row] = []
+    nums = {problems.n}
+    for name, solver_of in answers.items():
+        mine = {"method": EQUAL} if name == "prisma" else {}
+        found = list(rows_of(name, solver_of, problems, **labels, **mine))
+        nums |= {row["n"] for row in found}
+        rows += found
+    if prisma:
+        for n in sorted(nums):
+            rows += rows_of("prisma", lambda *_: prisma, problems.first(n), **labels)
+    return rows
+
+
+def rows_of(
+    name: str, solver_of: Answers, problems: Benchmark, **labels: Any
+) -> Iterator[results.Row]:
+    """Evaluates a method in every cell that applies to it.
+
+    Args:
+        name: "prisma", or the name of a baseline: a slow one answers the first few
+            problems only, and cells of one direction with equal solvers in one batch.
+        solver_of: Makes the solver of a cell.
+        problems: Test problems.
+        **labels: Further columns of every row.
+
+    Yields:
+        A row for each cell; that of a guided method names the weights.
+
+    Raises:
+        ConfigError: When no cell applies.
+    """
+    solvers = [(solver_of(*cell), cell) for cell in asked_of(name, problems.pde)]
+    few = None
+    title = "PRISMA"
+    if name != "prisma":
+        few = baselines.limit(name, steps_of(solvers[0][0]))
+        title = baselines.title(name)
+    asked = problems.first(few) if few else problems
+    # Guidance may take other noise levels in another direction.
+    alike = groupby(solvers, lambda pair: (pair[0], pair[1][0]))
+    for (solver, _), pairs in alike:
+        batch = [cell for _, cell in pairs]
+        for part in [batch] if few else [[cell] for cell in batch]:
+            for row in judge(solver, asked, part, **{"method": title, **labels}):
+                yield row | {"setting": row["setting"] + guidance(solver)}
+
+
+def guidance(solver: Solver) -> str:
+    """Names the weights of a guided solver, as a part of a row's setting."""
+    if not isinstance(solver, GuidedSolver):
+        return ""
+    if isinstance(solver.weights, str):
+        return f";weights={solver.weights}"
+    return ";weights=" + "/".join(f"{v:.3g}" for v in solver.weights.values())
+
+
+def asked_of(name: str, pde: PDE) -> list[Cell]:
+    """Lists the cells of an equation's table that apply to a method.
+
+    Args:
+        name: "prisma", to which all apply, or the name of a baseline.
+        pde: The equation.
+
+    Raises:
+        ConfigError: When none applies.
+    """
+    every = cells(pde)
+    if name == "prisma":
+        return every
+    found = [cell for cell in every if baselines.applies(name, pde.name, *cell)]
+    if not found:
+        raise ConfigError(
+            f"not applicable: the paper has no number for {baselines.title(name)} in "
+            f"{pde.name}; leave it out"
+        )
+    return found
