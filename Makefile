@@ -91,7 +91,8 @@ active-environment:
 	@$(PY) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "The active environment has $$($(PY) --version 2>&1); Python 3.11 or newer is \
 	needed. Deactivate it, or activate a newer one." >&2; exit 2; }
-	@$(PY) -c 'import prisma_lib, papermill, jupytext, matplotlib, pytest, beartype, mypy' \
+	@$(PY) -c 'import prisma_lib, papermill, jupytext, matplotlib, pytest, beartype, mypy, \
+	distributed, dask_jobqueue, cryptography' \
 	  2>/dev/null || { echo "Installing into $(ACTIVE)."; \
 	  if $(PY) -c 'import torch' 2>/dev/null; then $(PY) -m pip install -q -e ".[all]"; \
 	  else $(PY) -m pip install -q "$(TORCH)" && \

@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from prisma_lib import exports, pairing, plans, runs, sweep
+from prisma_lib import board, exports, pairing, plans, runs
 from prisma_lib.errors import DataError, exit_status
+from prisma_lib.execution import execute
 from prisma_lib.files import write_atomically
-from prisma_lib.runs import execute
 
 __all__ = ["check", "demo", "execute", "gallery", "main", "pair"]
 
@@ -129,11 +129,7 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
     names = [name for name in SHOWN if any(row.get(name) is not None for row in rows)]
     lines = [[SHOWN[name] for name in names]]
     lines += [[entry(row.get(name)) for name in names] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join(
-        "  ".join(word.ljust(width) for word, width in zip(line, widths, strict=True))
-        for line in lines
-    )
+    return board.aligned(lines)
 
 
 def entry(value: object) -> str:
@@ -185,7 +181,10 @@ def planned(name: str, scale: str, root: Path) -> tuple[runs.Run, Path]:
     for path in plans.with_notebooks(root / "params"):
         for cell in plans.cells(path, scale):
             if cell.notebook.stem == name:
-                return sweep.run_one(cell, out)[0], out / cell.plan / cell.name
+                folder = out / cell.plan / cell.name
+                return execute(
+                    cell.notebook, folder, cell.parameters, keep=True
+                ), folder
     folder = out / "scratch" / name
     source = root / "notebooks" / f"{name}.py"
     return execute(source, folder, at_scale(name, scale, root)), folder

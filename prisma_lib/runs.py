@@ -1,33 +1,29 @@
-"""One run of a notebook: a folder, an execution, a verdict.
+"""What is known about a run: its record, its identity, its rows.
 
 A papermill notebook cannot tell whether its run succeeded: after a killed kernel or a
 timeout every cell says `completed`. So the verdict is `run.json`, rewritten atomically:
-`running`, then `done`, `failed`, `timeout`, `killed` or `interrupted`. A run is `done`
-only when its notebook also left a `metrics.json`.
+`queued`, `running`, then `done`, `failed`, `timeout`, `killed` or `interrupted`. A run
+is `done` only when its notebook also left a `metrics.json`.
 """
 
+import errno
+import functools
 import hashlib
 import json
-import math
 import os
-import signal
-import socket
-import threading
-import time
-import traceback
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import prisma_lib
-from prisma_lib import pairing, provenance, values
-from prisma_lib.errors import ConfigError, DataError, RunDirError
-from prisma_lib.files import write_json
+from prisma_lib import checkpoints, locks, manifests, pairing, storage
+from prisma_lib.errors import DataError, PrismaError
+from prisma_lib.files import as_json, write_json
 
-LONGEST_ERROR = 4000
+STATES = ("queued", "running", "done", "failed", "timeout", "killed", "interrupted")
+NO_SPACE = {number: os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT)}
+LONGEST_NAME = 1024
 
 
 @dataclass(frozen=True)
@@ -35,16 +31,18 @@ class Run:
     """What `run.json` says.
 
     Args:
-        status: running, done, failed, timeout, killed or interrupted.
+        status: One of `STATES`.
         notebook: Name of the notebook.
-        identity: Hash of source, parameters and library version.
+        identity: Hash of what decides the result; see `identity`.
         source: Hash of the notebook's source.
         version: Version of the library.
+        code: Hash of the library's source.
         commit: Commit of the project.
-        pid: Process that runs the notebook.
+        pid: Process that runs the notebook; of a queued run, that of the sweep.
         host: Machine that runs it.
-        start: When it started, UTC.
+        start: When it started, UTC; of a queued run, when it was put into the queue.
         seconds: How long it took.
+        tries: How often it was started, kernels that died included.
         error: End of the traceback of a run that is not done.
     """
 
@@ -53,29 +51,74 @@ class Run:
     identity: str
     source: str
     version: str
+    code: str
     commit: str
     pid: int
     host: str
     start: str
     seconds: float = 0.0
+    tries: int = 1
     error: str = ""
 
+    @property
+    def final(self) -> bool:
+        """Whether the notebook itself ended the run, so that another try ends alike."""
+        return self.status in ("done", "failed", "timeout") and not self.out_of_space
+
+    @property
+    def out_of_space(self) -> bool:
+        """Whether the run failed because the disk was full."""
+        full = any(words in self.error for words in NO_SPACE.values())
+        return self.status == "failed" and full
+
     def save(self, folder: Path) -> "Run":
-        """Writes `run.json`."""
-        write_json(folder / "run.json", asdict(self))
+        """Writes `run.json`; on a full disk into the place of the old one.
+
+        Raises:
+            OSError: When it cannot be written; the old one is intact.
+        """
+        path = folder / "run.json"
+        try:
+            write_json(path, asdict(self))
+        except OSError as error:
+            if error.errno not in NO_SPACE or not path.exists():
+                raise
+            why = f"{NO_SPACE[error.errno]}, when the run was {self.status}"
+            short = self.ended("failed", why)
+            content = as_json(asdict(short))
+            with path.open("r+b") as file:
+                file.write(content)
+                file.truncate()
+            return short
         return self
 
-    def failed(self, error: str) -> "Run":
-        """Returns the verdict of the same run, failed for a reason."""
-        return replace(self, status="failed", error=error)
+    def ended(self, status: str, error: str) -> "Run":
+        """Returns the record of the same run with another end."""
+        return replace(self, status=status, error=error)
 
 
 def load(folder: Path) -> Run | None:
-    """Reads the verdict in a folder; `None` without a readable one."""
+    """Reads the record in a folder; `None` without a readable one."""
     try:
         return Run(**json.loads((folder / "run.json").read_text("utf-8")))
     except (OSError, ValueError, TypeError):
         return None
+
+
+def seen(folder: Path) -> Run | None:
+    """Reads the record in a folder as it is true now.
+
+    A run that is `queued` or `running` by a process that is gone was killed.
+
+    Args:
+        folder: A run's folder, in the folder of its sweep.
+    """
+    run = load(folder)
+    working = {"running": folder, "queued": folder.parent}
+    if run is None or run.status not in working or locks.held(working[run.status]):
+        return run
+    gone = f"process {run.pid} on {run.host} is gone, which said the run is"
+    return run.ended("killed", f"{gone} {run.status}")
 
 
 def digest(content: object) -> str:
@@ -83,8 +126,20 @@ def digest(content: object) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
+def code() -> str:
+    """Hashes the source of the library as it is on disk."""
+    root = Path(prisma_lib.__file__).parent
+    text = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        text.update(str(path.relative_to(root)).encode() + path.read_bytes())
+    return text.hexdigest()
+
+
 def identity(source: Path, parameters: Mapping[str, object]) -> str:
-    """Hashes what decides the result of a run: notebook, parameters, library version.
+    """Hashes what decides the result of a run.
+
+    That is the notebook, its parameters with their defaults, the library's version, and
+    the content of the models and data files that parameters name.
 
     Args:
         source: The notebook's `.py`.
@@ -93,174 +148,77 @@ def identity(source: Path, parameters: Mapping[str, object]) -> str:
     Returns:
         A hash; two runs with the same one need not both be executed.
     """
-    text = pairing.fingerprint(pairing.read(source)["cells"])
-    return digest([text, dict(parameters), prisma_lib.__version__])
+    stat = source.stat() if source.is_file() else None
+    text, declared = _notebook(source, stat and (stat.st_mtime_ns, stat.st_size))
+    defaults = {name: entry.default for name, entry in declared.items()}
+    effective = defaults | dict(parameters)
+    effective.pop("out", None)
+    named = inputs(effective, source.resolve().parents[1])
+    return digest([text, effective, prisma_lib.__version__, named])
 
 
-def prepare(source: Path, parameters: Mapping[str, object]) -> pairing.Book:
-    """Converts a notebook and checks the values for its parameters.
-
-    Args:
-        source: The notebook's `.py`.
-        parameters: Values to inject.
-
-    Returns:
-        The notebook.
-
-    Raises:
-        ConfigError: When the notebook or a parameter does not exist, or a value has the
-            wrong type.
-    """
+@functools.lru_cache(maxsize=64)
+def _notebook(source: Path, state: object) -> tuple[str, dict[str, pairing.Parameter]]:
     book = pairing.read(source)
-    values.check(parameters, pairing.parameters(book, source.name))
-    if "kernelspec" not in book["metadata"]:
-        raise ConfigError(
-            f"{source} has no kernelspec in its header, which papermill needs: copy "
-            "the header of another notebook"
-        )
-    return book
+    return pairing.fingerprint(book["cells"]), pairing.parameters(book, source.name)
 
 
-def shown(path: Path, root: Path) -> str:
-    """Returns a path as a notebook may show it: relative to `root`, if below it."""
-    path, root = path.resolve(), root.resolve()
-    return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
-
-
-def execute(
-    source: Path,
-    folder: Path,
-    parameters: Mapping[str, object],
-    *,
-    timeout: float | None = None,
-) -> Run:
-    """Runs a notebook with papermill, without a screen.
-
-    The folder gets `params.json`, `run.json`, `notebook.ipynb` and whatever the
-    notebook writes to its parameter `out`, which is set to the folder; `interactive` is
-    set to false. The kernel works in the project's folder, one above the notebooks.
+def inputs(values: object, root: Path) -> dict[str, str]:
+    """Hashes the models and data files that values name.
 
     Args:
-        source: The notebook's `.py`; it is not touched.
-        folder: Where the run lives; made when it is not there.
-        parameters: Values to inject; the rest keeps its defaults.
-        timeout: Seconds that one cell may take; no limit by default.
+        values: A JSON value.
+        root: Folder of the project, to which paths are relative.
 
     Returns:
-        The verdict. A failing notebook is a verdict, not an exception.
-
-    Raises:
-        ConfigError: When the parameters do not fit the notebook; nothing was started.
-        RunDirError: When the folder cannot be written.
-        KeyboardInterrupt: When the run was interrupted; its verdict says so.
+        A hash by name; of a model that of its card, of data that of its content.
     """
-    root = source.resolve().parents[1]
-    injected = {**parameters, "out": shown(folder, root), "interactive": False}
-    book = prepare(source, injected)
-    run = Run(
-        status="running",
-        notebook=source.stem,
-        identity=identity(source, parameters),
-        source=book["metadata"]["prisma"]["cells"],
-        version=prisma_lib.__version__,
-        commit=provenance.commit(),
-        pid=os.getpid(),
-        host=socket.gethostname(),
-        start=datetime.now(UTC).isoformat(timespec="seconds"),
-    )
-    claim(folder, run, parameters)
-    start = time.monotonic()
-    with terminable():
-        status, error = attempt(book, folder, injected, root, timeout)
-    seconds = round(time.monotonic() - start, 2)
-    run = replace(run, status=status, error=error, seconds=seconds).save(folder)
-    if status == "interrupted":
-        raise KeyboardInterrupt
-    return run
+    found = {}
+    for name in {*texts(values)}:
+        for path in (root / name, checkpoints.SHIPPED / name):
+            mark = content_of(path)
+            if mark:
+                found[name] = mark
+                break
+    return found
 
 
-@contextmanager
-def terminable() -> Iterator[None]:
-    """Lets a request to terminate end a run as Ctrl-C does, with its verdict.
+def texts(value: object) -> Iterator[str]:
+    """Yields the texts in a JSON value that can be paths."""
+    match value:
+        case str():
+            if value and "\0" not in value and len(value) < LONGEST_NAME:
+                yield value
+        case list():
+            for item in value:
+                yield from texts(item)
+        case dict():
+            yield from texts([*value.values()])
 
-    Only the main thread can listen to signals; elsewhere nothing changes.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    old = signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+def content_of(path: Path) -> str | None:
+    """Hashes a model's folder, a folder of data or a file; `None` for other places."""
     try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, old)
+        for file in (path / "card.json", path / manifests.NAME, path):
+            if file.is_file():
+                stat = file.stat()
+                return _content(file, (stat.st_mtime_ns, stat.st_size))
+    except OSError:  # such as a text that is too long to be a name
+        return None
+    return None
 
 
-def claim(folder: Path, run: Run, parameters: Mapping[str, object]) -> None:
-    """Empties a run folder of old verdicts and writes that the run has begun."""
+@functools.lru_cache(maxsize=256)
+def _content(path: Path, state: object) -> str:
+    if path.name == "card.json":
+        card = json.loads(path.read_bytes())
+        card.pop("errors", None)  # measured with the model, no part of it
+        return digest(card)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for stale in [folder / "metrics.json", *folder.glob(".*.part")]:
-            stale.unlink(missing_ok=True)
-        write_json(folder / "params.json", dict(parameters))
-        run.save(folder)
-    except OSError as error:
-        raise RunDirError(
-            f"{folder} cannot be written ({error}): choose another folder with --out"
-        ) from error
-
-
-def attempt(
-    book: pairing.Book,
-    folder: Path,
-    parameters: Mapping[str, object],
-    root: Path,
-    timeout: float | None,
-) -> tuple[str, str]:
-    """Executes a notebook.
-
-    Args:
-        book: The notebook.
-        folder: Where `notebook.ipynb` goes.
-        parameters: All values to inject.
-        root: Working folder of the kernel.
-        timeout: Seconds that one cell may take.
-
-    Returns:
-        Status and error text.
-    """
-    import papermill
-    from nbclient.exceptions import CellTimeoutError, DeadKernelError
-
-    from prisma_lib.kernels import manager
-
-    target = folder / "notebook.ipynb"
-    target.write_bytes(pairing.render(book))
-    path = str(target).replace("{", "{{").replace("}", "}}")
-    try:
-        papermill.execute_notebook(
-            path,
-            path,
-            parameters=dict(parameters),
-            progress_bar=False,
-            execution_timeout=None if timeout is None else max(1, math.ceil(timeout)),
-            kernel_manager_class=manager(root),
-        )
-    except KeyboardInterrupt:
-        return "interrupted", "interrupted"
-    except DeadKernelError as error:
-        return "killed", f"DeadKernelError: {error}"
-    except CellTimeoutError as error:
-        return "timeout", last(str(error))
-    except Exception as error:
-        return "failed", last("".join(traceback.format_exception_only(error)))
-    if not (folder / "metrics.json").is_file():
-        return "failed", "the notebook ended without writing metrics.json into `out`"
-    return "done", ""
-
-
-def last(text: str) -> str:
-    """Keeps the end of a long text, where a traceback says what happened."""
-    return text.strip()[-LONGEST_ERROR:]
+        with storage.opened(path, locking=False) as (_, about):
+            return str(about["sha256"])
+    except PrismaError:
+        return manifests.file_hash(path)
 
 
 def rows(folder: Path) -> list[dict[str, Any]]:

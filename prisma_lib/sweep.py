@@ -1,162 +1,291 @@
 """Runs a plan: `python -m prisma_lib.sweep params/darcy.yaml --scale cpu`.
 
-Every run has the folder `outputs/PLAN/RUN/`. A run that is done is not repeated unless
-its notebook, its parameters or the library's version changed; a failing run stops no
-other. Exit codes: 0 all done, 2 bad plan and nothing started, 3 some runs failed, 4 a
-folder cannot be used, 130 interrupted.
+Every run has the folder `outputs/PLAN/RUN/`, whose `run.json` says what became of it.
+The same command goes on where the last one stopped: a run that is done is not repeated
+unless its notebook, its parameters, the library's version or its data changed; one
+whose notebook failed is repeated with `--retry-failed`; a failing run stops no other.
+Exit codes: 0 all done, 2 bad plan and nothing started, 3 some runs failed, 4 a folder
+cannot be used or the disk is full, 130 interrupted.
 """
 
 import argparse
 import contextlib
-import fcntl
-import os
-import socket
+import fnmatch
 import sys
-from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+import time
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from prisma_lib import estimates, plans, results, runs
-from prisma_lib.errors import PrismaError, RunDirError, exit_status, unknown_name
+from prisma_lib import (
+    board,
+    clusters,
+    engine,
+    estimates,
+    execution,
+    locks,
+    plans,
+    recording,
+    runs,
+)
+from prisma_lib.errors import ConfigError, RunDirError, exit_status
+from prisma_lib.progress import bar
 
 SOME_FAILED = 3
+HERE = clusters.Where()
 
 
-def run_one(cell: plans.Cell, out: Path) -> tuple[runs.Run, bool]:
-    """Makes one run, or keeps the one that is there.
+def full_name(cell: plans.Cell) -> str:
+    """Returns the name of a run that no other plan has."""
+    return f"{cell.plan}/{cell.name}"
 
-    Args:
-        cell: What to run.
-        out: Folder of all outputs.
 
-    Returns:
-        The verdict, and whether it is an old one.
-    """
-    folder = out / cell.plan / cell.name
-    old = runs.load(folder)
-    identity = runs.identity(cell.notebook, cell.parameters)
-    if old is not None and (old.status, old.identity) == ("done", identity):
-        return old, True
+def job(cell: plans.Cell, out: Path) -> engine.Job:
+    """Returns a run as a worker gets it."""
     minutes = cell.resources.get("cell_minutes")
-    run = runs.execute(
-        cell.notebook,
-        folder,
-        cell.parameters,
+    threads = cell.resources.get("threads")
+    return engine.Job(
+        source=cell.notebook.resolve(),
+        folder=cell.folder(out).resolve(),
+        parameters=cell.parameters,
         timeout=None if minutes is None else 60 * minutes,
+        threads=None if threads is None else int(threads),
+        gpus=int(cell.resources.get("gpus", 0)),
     )
-    return run, False
 
 
-def record(cell: plans.Cell, run: runs.Run, out: Path, kept: bool) -> runs.Run:
-    """Adds the rows of a finished run to the plan's results.
-
-    Args:
-        cell: What was run.
-        run: Its verdict.
-        out: Folder of all outputs.
-        kept: Whether the run is an old one, whose rows may be there.
-
-    Returns:
-        The verdict; failed when the rows cannot be used.
-    """
-    # Smoke rows mean nothing: they stay beside their runs, out of the record.
-    smoke = cell.scale == "smoke"
-    table = out / (cell.plan if smoke else "results") / f"{cell.plan}.csv"
-    if kept and any(row["run"] == cell.name for row in results.read(table)):
-        return run
-    origin = {"sweep": cell.plan, "run": cell.name, "scale": cell.scale}
-    folder = out / cell.plan / cell.name
-    try:
-        rows = [{**row, **origin, "commit": run.commit} for row in runs.rows(folder)]
-        for name in (name for row in rows for name in row):
-            if name not in results.COLUMNS:
-                raise unknown_name("result column", name, results.COLUMNS)
-    except PrismaError as error:
-        return run.failed(str(error)).save(folder)
-    if rows:
-        results.append(table, rows)
-    return run
-
-
-@contextlib.contextmanager
-def claimed(folder: Path) -> Iterator[None]:
-    """Keeps a second sweep out of a folder while this one works in it.
-
-    Args:
-        folder: Folder of a plan's runs.
-
-    Yields:
-        Nothing, once the folder is ours.
-
-    Raises:
-        RunDirError: When the folder cannot be written or another sweep holds it.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / ".lock").open("a+", encoding="utf-8")
-    except OSError as error:
-        raise RunDirError(f"{folder} cannot be written ({error}): use --out") from error
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            lock.seek(0)
-            raise RunDirError(
-                f"another sweep works in {folder}: {lock.read().strip()}; wait for it, "
-                "or choose another folder with --out"
-            ) from error
-        lock.truncate(0)
-        since = datetime.now(UTC).isoformat(timespec="seconds")
-        lock.write(f"process {os.getpid()} on {socket.gethostname()} since {since}\n")
-        lock.flush()
-        yield
-
-
-def sweep(cells: Sequence[plans.Cell], out: Path) -> int:
-    """Makes all runs, one after the other.
+def sweep(
+    cells: Sequence[plans.Cell],
+    out: Path,
+    where: clusters.Where = HERE,
+    *,
+    retry: bool = False,
+) -> int:
+    """Makes all runs that are not done.
 
     Args:
         cells: What to run.
         out: Folder of all outputs.
+        where: Where the runs are made; on this machine by default.
+        retry: Whether to repeat runs whose notebook failed.
 
     Returns:
         How many runs are not done.
+
+    Raises:
+        ConfigError: When a notebook cannot run; nothing was started.
+        RunDirError: When a folder cannot be written or another sweep works in it.
+        KeyboardInterrupt: When it was interrupted; the records of its runs say so.
     """
-    bad = 0
+    start = time.monotonic()
+    for cell in {cell.notebook: cell for cell in cells}.values():
+        given = execution.injected(cell.notebook, out / cell.name, cell.parameters)
+        execution.prepare(cell.notebook, given)
     with contextlib.ExitStack() as stack:
         for plan in dict.fromkeys(cell.plan for cell in cells):
-            stack.enter_context(claimed(out / plan))
-        for number, cell in enumerate(cells, 1):
-            run, kept = run_one(cell, out)
-            if run.status == "done":
-                run = record(cell, run, out, kept)
-            bad += run.status != "done"
-            note = "kept" if kept else f"{run.seconds:.1f} s"
-            line = (
-                f"[{number}/{len(cells)}] {run.status} {note} {cell.plan}/{cell.name}"
+            stack.enter_context(locks.locked(out / plan))
+        kept = finished(cells, out, retry)
+        old = [cell for cell in cells if full_name(cell) in kept]
+        settled = recording.record([(c, kept[full_name(c)]) for c in old], out)
+        found = dict(zip(map(full_name, old), settled, strict=True))
+        warn_of_other_code([*kept.values()])
+        todo = [cell for cell in cells if full_name(cell) not in kept]
+        if todo:
+            stack.enter_context(execution.terminable())
+            found |= make(todo, out, where)
+    known = [(full_name(cell), found[full_name(cell)]) for cell in cells]
+    print(board.summary(known, len(kept), time.monotonic() - start))
+    return sum(run.status != "done" for run in found.values())
+
+
+def finished(
+    cells: Sequence[plans.Cell], out: Path, retry: bool
+) -> dict[str, runs.Run]:
+    """Returns the records of the runs that need not be made."""
+    found = {}
+    for cell in cells:
+        run = runs.load(cell.folder(out))
+        if (
+            run is not None
+            and (run.status == "done" or (run.final and not retry))
+            and run.identity == runs.identity(cell.notebook, cell.parameters)
+        ):
+            found[full_name(cell)] = run
+    if found:
+        print(f"{len(found)} of {len(cells)} runs are there and kept")
+    if failed := sum(run.status != "done" for run in found.values()):
+        print(f"{failed} of them failed: --retry-failed makes them again")
+    return found
+
+
+def warn_of_other_code(kept: Sequence[runs.Run]) -> None:
+    """Says that kept runs were made by another state of the library's source."""
+    other = sorted({run.commit for run in kept if run.code != runs.code()})
+    if other:
+        print(
+            f"note: kept runs are of other code, of commit {', '.join(other)}; delete "
+            "their folders to make them with the code that is here"
+        )
+
+
+def make(
+    cells: Sequence[plans.Cell], out: Path, where: clusters.Where
+) -> dict[str, runs.Run]:
+    """Makes runs, and writes their rows as they end.
+
+    Args:
+        cells: What to run; nobody else works in their plans' folders.
+        out: Folder of all outputs.
+        where: Where the runs are made.
+
+    Returns:
+        Verdict by full name.
+
+    Raises:
+        RunDirError: When the disk is full or a folder cannot be written.
+    """
+    jobs = [job(cell, out) for cell in cells]
+    by_folder = dict(zip([one.folder for one in jobs], cells, strict=True))
+    found: dict[str, runs.Run] = {}
+    try:
+        with engine.started(where, jobs) as pool, bar(len(jobs), "run") as shown:
+            queue(cells, out)
+            print(f"{len(jobs)} runs, {pool.about()}", flush=True)
+            start = time.monotonic()
+            for one, run in pool.outcomes(jobs):
+                cell = by_folder[one.folder]
+                if run.status == "done":
+                    (run,) = recording.record([(cell, run)], out)
+                found[full_name(cell)] = run
+                passed = time.monotonic() - start
+                left = passed / len(found) * (len(jobs) - len(found))
+                number = f"{len(found)}/{len(jobs)}"
+                shown.write(board.line(number, full_name(cell), run, left))
+                sys.stdout.flush()
+                shown.update()
+                stop_when_full(run)
+    finally:
+        for cell in cells:
+            if full_name(cell) not in found:
+                abandon(cell.folder(out))
+    return found
+
+
+def queue(cells: Sequence[plans.Cell], out: Path) -> None:
+    """Writes that runs wait for their turn."""
+    firsts = {
+        cell.notebook: execution.begun(cell.notebook, cell.parameters, "queued")
+        for cell in {cell.notebook: cell for cell in cells}.values()
+    }
+    for cell in cells:
+        folder = cell.folder(out)
+        identity = runs.identity(cell.notebook, cell.parameters)
+        with execution.writable(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            replace(firsts[cell.notebook], identity=identity).save(folder)
+
+
+def abandon(folder: Path) -> None:
+    """Writes that a run did not end, unless its record says how it did."""
+    run = runs.load(folder)
+    if run is not None and run.status in ("queued", "running", "killed"):
+        with contextlib.suppress(OSError):  # the reason may be a full disk
+            run.ended("interrupted", f"interrupted while {run.status}").save(folder)
+
+
+def stop_when_full(run: runs.Run) -> None:
+    """Ends a sweep whose disk is full: all other runs would fail too."""
+    if run.out_of_space:
+        raise RunDirError(
+            f"the disk is full ({board.reason(run)}): make space, then the same "
+            "command goes on"
+        )
+
+
+def chosen(cells: Sequence[plans.Cell], patterns: Sequence[str]) -> list[plans.Cell]:
+    """Selects runs by their names.
+
+    Args:
+        cells: Runs of a plan.
+        patterns: Names, or patterns such as `*sparse*`; all runs when there are none.
+
+    Raises:
+        ConfigError: When a pattern fits no run.
+    """
+    if not patterns:
+        return list(cells)
+    found: set[str] = set()
+    for pattern in patterns:
+        fitting = [
+            cell
+            for cell in cells
+            for name in (cell.name, full_name(cell))
+            if fnmatch.fnmatchcase(name, pattern)
+        ]
+        if not fitting:
+            names = ", ".join(cell.name for cell in cells[:5])
+            raise ConfigError(
+                f"--only {pattern!r} fits none of {len(cells)} runs, such as {names}: "
+                "give a name or a pattern in quotes, such as '*sparse*'"
             )
-            print("\n  ".join([line, *run.error.splitlines()[-1:]]), flush=True)
-    return bad
+        found |= {full_name(cell) for cell in fitting}
+    return [cell for cell in cells if full_name(cell) in found]
+
+
+def states(cells: Sequence[plans.Cell], out: Path) -> list[tuple[str, runs.Run | None]]:
+    """Looks what has become of runs; starts and writes nothing."""
+    known = []
+    for cell in cells:
+        run = runs.seen(cell.folder(out))
+        identity = runs.identity(cell.notebook, cell.parameters)
+        if run is not None and run.final and run.identity != identity:
+            run = replace(run, error="changed since then: it will run again")
+        known.append((full_name(cell), run))
+    return known
+
+
+def numbers(text: str) -> tuple[int, ...]:
+    """Reads numbers with commas between them."""
+    return tuple(int(word) for word in text.split(","))
 
 
 def parser() -> argparse.ArgumentParser:
     """Describes the command line."""
     options = argparse.ArgumentParser("python -m prisma_lib.sweep")
-    options.add_argument("plan", type=Path, help="such as params/darcy.yaml")
-    options.add_argument("--scale", required=True, help="smoke, cpu, gpu or paper")
-    options.add_argument("--out", type=Path, default=Path("outputs"))
-    options.add_argument("--dry-run", action="store_true", help="list the runs only")
+    add = options.add_argument
+    add("plan", type=Path, help="such as params/darcy.yaml")
+    add("--scale", required=True, help="smoke, cpu, gpu or paper")
+    add("--out", type=Path, default=Path("outputs"))
+    add("--only", nargs="+", default=[], metavar="PATTERN", help="such as '*sparse*'")
+    does = options.add_mutually_exclusive_group()
+    for name, text in {
+        "--dry-run": "list the runs only; with --slurm, the job script too",
+        "--status": "list the states of the runs only",
+        "--resume": "go on where the last call stopped: the default",
+        "--retry-failed": "go on, and repeat runs whose notebook failed",
+    }.items():
+        does.add_argument(name, action="store_true", help=text)
+    add("-j", "--jobs", type=int, help="runs at once, or jobs of Slurm")
+    add("--gpus", type=numbers, default=(), help="such as 0,1: one run on each")
+    add("--scheduler", help="address of a Dask cluster that runs already")
+    add("--slurm", type=Path, help="YAML file that says how to ask for a job")
     return options
 
 
 def _run(given: argparse.Namespace) -> int:
     """Makes the runs of a plan, or lists them."""
-    cells = plans.cells(given.plan, given.scale)
+    where = clusters.Where(given.jobs, given.gpus, given.scheduler, given.slurm)
+    clusters.check(where)
+    cells = chosen(plans.cells(given.plan, given.scale), given.only)
     if given.dry_run:
         print("\n".join(estimates.listing(cells, given.out)))
+        if given.slurm:
+            print(clusters.job_script(given.slurm))
         return 0
-    bad = sweep(cells, given.out)
-    print(f"{len(cells) - bad} done, {bad} failed")
+    if given.status:
+        print(board.states(states(cells, given.out)))
+        return 0
+    bad = sweep(cells, given.out, where, retry=given.retry_failed)
     return SOME_FAILED if bad else 0
 
 

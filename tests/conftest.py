@@ -51,6 +51,20 @@ def root(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.fixture(scope="session")
+def cluster():
+    """Address of a Dask cluster of two workers, which all sweeps of a session share."""
+    from prisma_lib import clusters
+
+    clusters.configure()
+    from distributed import LocalCluster
+
+    with LocalCluster(
+        n_workers=2, threads_per_worker=1, memory_limit=None, dashboard_address=None
+    ) as made:
+        yield made.scheduler_address
+
+
 @pytest.fixture
 def plan(root):
     """Writes the plan params/tiny.yaml of the project."""

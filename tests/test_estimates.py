@@ -28,7 +28,14 @@ def cell_of(plan, text="", scale="cpu"):
 
 def ran(out, plan, name, seconds, **more):
     verdict = {"status": "done", "notebook": "10_tiny", "identity": "", "source": ""}
-    verdict |= {"version": "", "commit": "", "pid": 1, "host": "", "start": ""}
+    verdict |= {
+        "version": "",
+        "commit": "",
+        "code": "",
+        "pid": 1,
+        "host": "",
+        "start": "",
+    }
     (out / plan / name).mkdir(parents=True)
     run = runs.Run(**{**verdict, "seconds": seconds, **more})
     run.save(out / plan / name)

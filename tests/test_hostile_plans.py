@@ -7,7 +7,7 @@ import sys
 import pytest
 import yaml
 
-from prisma_lib import pairing, plans, runs, strictyaml, values
+from prisma_lib import execution, pairing, plans, strictyaml, values
 from prisma_lib.errors import ConfigError, RunDirError
 from prisma_lib.files import as_json
 from prisma_lib.pairing import Parameter
@@ -99,7 +99,7 @@ def test_hostile_text_runs_no_code_in_a_kernel(root):
     (cell,) = plans.cells(write(root, base={"fails": texts}), "smoke")
     folder = cell.folder(root / "outputs")
 
-    run = runs.execute(cell.notebook, folder, cell.parameters)
+    run = execution.execute(cell.notebook, folder, cell.parameters)
 
     assert run.status == "done", run.error
     assert json.loads((folder / "fail.json").read_text()) == texts

@@ -60,6 +60,7 @@ metrics data making importers audit reading layouts manifests matlab splits stor
 cells
 pairing results strictyaml
 values
+locks
 schema runs
 plans
 tables
@@ -79,6 +80,9 @@ boards
 train
 plots curves
 charts
+kernels
+execution clusters
+engine recording board
 screen tune bench explore sweep notebooks
 """.strip().split("\n")
 
@@ -290,8 +294,9 @@ def test_citation_states_the_version_of_the_library():
 
 def test_all_extra_is_enough_to_run_and_to_test():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
 
-    assert project["optional-dependencies"]["all"] == ["prisma-lib[notebooks,test]"]
+    assert extras["all"] == ["prisma-lib[notebooks,sweep,test]"]
 
 
 @pytest.mark.parametrize(

@@ -166,8 +166,9 @@ def test_run_leaves_its_record(source, tmp_path):
     assert runs.rows(folder)[0]["value"] == 10
     assert "outputs" in json.loads((folder / "notebook.ipynb").read_text())["cells"][1]
     assert source.read_bytes() == before
-    left = "params.json run.json notebook.ipynb metrics.json x.png"
-    assert {path.name for path in folder.iterdir()} == {*left.split()}
+    left = sorted(path.name for path in folder.iterdir())
+    made = [".lock", "metrics.json", "notebook.ipynb", "params.json", "run.json"]
+    assert left == [*made, "x.png"]
 
 
 HANG_PROOF = """

@@ -5,11 +5,14 @@ so is the tour, which every check runs as the demo.
 """
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from prisma_lib import plans, runs
+from prisma_lib.clusters import Where
 from prisma_lib.provenance import ROOT
+from prisma_lib.sweep import sweep
 from prisma_lib.training import TrainConfig
 
 EVERY = sorted((ROOT / "params").glob("*.yaml"))
@@ -50,16 +53,18 @@ def test_every_notebook_has_a_plan():
         for path in PLANS
     ],
 )
-def test_plan_runs_at_smoke_size(plan, tmp_path):
-    cell = plans.cells(plan, "smoke")[0]
+def test_plan_runs_at_smoke_size(plan, tmp_path, cluster):
+    cell = replace(plans.cells(plan, "smoke")[0], resources={"cell_minutes": 4})
 
-    run = runs.execute(cell.notebook, tmp_path, cell.parameters, timeout=240)
+    sweep([cell], tmp_path, Where(scheduler=cluster))
 
+    folder = tmp_path / cell.plan / cell.name
+    run = runs.load(folder)
     assert run.status == "done", run.error
-    rows = json.loads((tmp_path / "metrics.json").read_text())
+    rows = json.loads((folder / "metrics.json").read_text())
     assert all(row["value"] != "" for row in rows)
-    assert list(tmp_path.glob("*.png"))
-    book = json.loads((tmp_path / "notebook.ipynb").read_text())
+    assert list(folder.glob("*.png"))
+    book = json.loads((folder / "notebook.ipynb").read_text())
     outputs = [out for cell in book["cells"] for out in cell.get("outputs", [])]
     assert any("image/png" in out.get("data", {}) for out in outputs)
     assert not any("widget-view" in str(out.get("data", {})) for out in outputs)

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from prisma_lib import progress, runs
+from prisma_lib import execution, progress
 
 HEAD = """\
 # ---
@@ -54,7 +54,7 @@ def test_a_headless_notebook_gets_no_bar(tmp_path):
     source = tmp_path / "notebooks" / "10_bar.py"
     source.write_text(HEAD)
 
-    run = runs.execute(source, tmp_path / "run", {})
+    run = execution.execute(source, tmp_path / "run", {})
 
     assert run.status == "done", run.error
     book = json.loads((tmp_path / "run" / "notebook.ipynb").read_text())

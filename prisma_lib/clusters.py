@@ -1,0 +1,225 @@
+"""Clusters of Dask that make runs: this machine, its GPUs, or jobs of Slurm."""
+
+import importlib.util
+import logging
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from prisma_lib import strictyaml
+from prisma_lib.checks import check_count
+from prisma_lib.errors import ConfigError, unknown_name
+
+LOOPBACK = "127.0.0.1"
+# Of a run that does not say how many it wants, when workers are counted.
+THREADS_A_RUN = 2
+SLURM = (
+    *("queue", "account", "cores", "memory", "walltime", "interface"),
+    *("job_name", "job_cpu", "job_mem", "job_extra_directives"),
+    *("job_script_prologue", "job_directives_skip", "local_directory", "gpus"),
+)
+
+
+@dataclass(frozen=True)
+class Where:
+    """Where runs are made.
+
+    Args:
+        jobs: Runs at once; by default what the machine has threads for.
+        gpus: Numbers of the GPUs, one run on each; by default all, when runs want one.
+        scheduler: Address of a Dask cluster that runs already.
+        slurm: YAML file that says how to ask Slurm for a job.
+    """
+
+    jobs: int | None = None
+    gpus: tuple[int, ...] = ()
+    scheduler: str | None = None
+    slurm: Path | None = None
+
+
+def check(where: Where) -> None:
+    """Refuses a place that contradicts itself, before anything is started."""
+    if where.jobs is not None:
+        check_count("--jobs", where.jobs, 1, 2)
+    given = [name for name in ("gpus", "scheduler", "slurm") if getattr(where, name)]
+    if len(given) > 1:
+        raise ConfigError(f"--{given[0]} and --{given[1]} exclude each other: give one")
+    if where.jobs is not None and given not in ([], ["slurm"]):
+        raise ConfigError(f"--{given[0]} decides how many runs go at once: drop --jobs")
+
+
+def cpu_threads() -> int:
+    """Returns how many CPU threads this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def configure() -> None:
+    """Imports Dask and sets what sweeps need of it."""
+    try:
+        import dask
+
+        # Before distributed is imported, which sets up its logs.
+        dask.config.set({"logging.distributed": "critical"})
+        import distributed
+    except ImportError as error:
+        raise ConfigError(
+            "sweeps need Dask: pip install 'prisma-lib[sweep]'", exit_code=4
+        ) from error
+    del distributed
+    dask.config.set(
+        {
+            # A death is judged here, by what the run's folder says.
+            "distributed.scheduler.allowed-failures": 0,
+            "distributed.scheduler.work-stealing": False,
+            # Dask would set threads and malloc for us.
+            "distributed.nanny.pre-spawn-environ": {},
+        }
+    )
+
+
+def places(where: Where, runs: int, threads: int, gpus: int) -> list[str | None]:
+    """Lists what each worker of this machine may see.
+
+    Args:
+        where: Number of runs at once, or the GPUs.
+        runs: Number of runs.
+        threads: CPU threads of the run that wants most; 0 when none says.
+        gpus: GPUs of the run that wants most.
+
+    Returns:
+        `CUDA_VISIBLE_DEVICES` of each worker; `None` leaves it as it is.
+
+    Raises:
+        ConfigError: When there are not the GPUs that were asked for.
+    """
+    names = visible()
+    if where.gpus or (gpus and names and where.jobs is None):
+        return pinned(where.gpus or range(len(names)), names, max(1, gpus))
+    fitting = cpu_threads() // (threads or THREADS_A_RUN)
+    return [None] * (where.jobs or max(1, min(runs, fitting)))
+
+
+def share(workers: int) -> int:
+    """Returns the CPU threads of each of some workers of this machine.
+
+    A number in `OMP_NUM_THREADS` is the most that each gets.
+    """
+    most = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    fair = max(1, cpu_threads() // workers)
+    return min(fair, int(most)) if most.isdigit() and int(most) else fair
+
+
+def pinned(numbers: Sequence[int], names: Sequence[str], each: int) -> list[str | None]:
+    """Deals GPUs to workers.
+
+    Args:
+        numbers: Which of the GPUs to use.
+        names: What CUDA calls the GPUs that this process may see.
+        each: GPUs of a worker.
+
+    Returns:
+        `CUDA_VISIBLE_DEVICES` of each worker.
+
+    Raises:
+        ConfigError: When a GPU does not exist, or one worker would need more.
+    """
+    if len({*numbers}) < len(numbers) or not {*numbers} <= {*range(len(names))}:
+        raise ConfigError(
+            f"--gpus {','.join(map(str, numbers))}: give different numbers of the "
+            f"{len(names)} GPUs that are visible here, counted from 0",
+            exit_code=4,
+        )
+    if len(numbers) < each:
+        raise ConfigError(
+            f"a run needs {each} GPUs and {len(numbers)} are given: give more with "
+            "--gpus, or change `resources` in the plan",
+            exit_code=4,
+        )
+    groups = [numbers[i : i + each] for i in range(0, len(numbers) - each + 1, each)]
+    return [",".join(names[number] for number in group) for group in groups]
+
+
+def visible() -> list[str]:
+    """Lists what CUDA calls the GPUs that this process may see."""
+    allowed = os.environ.get("CUDA_VISIBLE_DEVICES")
+    count = torch.cuda.device_count()
+    if allowed is None:
+        return [str(number) for number in range(count)]
+    return [name.strip() for name in allowed.split(",")][:count]
+
+
+def local(pinned: Sequence[str | None]) -> Any:
+    """Starts one worker a place on this machine; they end with this process."""
+    from distributed import Nanny, Scheduler, SpecCluster
+    from distributed.security import Security
+
+    safe: dict[str, Any] = {"host": LOOPBACK, "security": Security.temporary()}
+    safe["protocol"] = "tls://"
+
+    def worker(gpus: str | None) -> dict[str, Any]:
+        env = {} if gpus is None else {"CUDA_VISIBLE_DEVICES": gpus}
+        # The kernel is a process of its own, whose memory Dask does not see.
+        common = {"nthreads": 1, "memory_limit": None, "preload": ["prisma_lib.engine"]}
+        quiet = {"dashboard": False, "silence_logs": logging.CRITICAL}
+        return {"cls": Nanny, "options": {**common, **quiet, "env": env, **safe}}
+
+    shown = importlib.util.find_spec("bokeh") is not None
+    board = {"dashboard": shown, "dashboard_address": f"{LOOPBACK}:0"}
+    return SpecCluster(
+        dict(enumerate(map(worker, pinned))),
+        scheduler={"cls": Scheduler, "options": {**board, **safe}},
+        security=safe["security"],
+        silence_logs=logging.CRITICAL,
+    )
+
+
+def slurm(path: Path) -> Any:
+    """Prepares a cluster whose workers are jobs of Slurm; it has none yet.
+
+    Args:
+        path: YAML file with keys of `SLURM`: names of dask-jobqueue, and `gpus` a job.
+
+    Returns:
+        The cluster; `job_script()` is what Slurm gets, `scale(jobs=n)` asks for jobs.
+
+    Raises:
+        ConfigError: When dask-jobqueue is missing or a key is unknown.
+    """
+    try:
+        from dask_jobqueue.slurm import SLURMCluster
+    except ImportError as error:
+        raise ConfigError(
+            "--slurm needs dask-jobqueue: pip install 'prisma-lib[slurm]'", exit_code=4
+        ) from error
+    options = strictyaml.read(path).content
+    for name in options:
+        if name not in SLURM:
+            raise unknown_name(f"key of {path}", name, SLURM)
+    gpus = options.pop("gpus", 0)
+    if gpus:
+        extra = options.setdefault("job_extra_directives", [])
+        extra.append(f"--gres=gpu:{gpus}")
+    # Certificates and logs must lie where the jobs can read and write them.
+    shared = Path("outputs", "slurm").resolve()
+    shared.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return SLURMCluster(
+        **{"cores": 1, "memory": "8GB", "job_name": "prisma", **options},
+        processes=1,
+        security=True,
+        shared_temp_directory=str(shared),
+        log_directory=str(shared),
+        scheduler_options={"dashboard_address": f"{LOOPBACK}:0"},
+    )
+
+
+def job_script(path: Path) -> str:
+    """Returns what Slurm would get, without asking it for anything."""
+    configure()
+    with slurm(path) as cluster:
+        return str(cluster.job_script())
