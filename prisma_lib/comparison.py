@@ -8,8 +8,8 @@ from prisma_lib import baselines, results
 from prisma_lib.baselines import Answers
 from prisma_lib.baselines.guided import GuidedSolver
 from prisma_lib.cells import Benchmark, Cell, cells
-from prisma_lib.errors import ConfigError
-from prisma_lib.judge import judge, steps_of
+from prisma_lib.errors import ConfigError, NumericsError
+from prisma_lib.judge import diverged, judge, steps_of
 from prisma_lib.pdes.base import PDE
 from prisma_lib.solver import Solver
 
@@ -71,7 +71,8 @@ def rows_of(
         **labels: Further columns of every row.
 
     Yields:
-        A row for each cell; that of a guided method names the weights.
+        A row for each cell; that of a guided method names the weights, and has no
+        value where they pull a draw to infinity.
 
     Raises:
         ConfigError: When no cell applies.
@@ -88,8 +89,23 @@ def rows_of(
     for (solver, _), pairs in alike:
         batch = [cell for _, cell in pairs]
         for part in [batch] if few else [[cell] for cell in batch]:
-            for row in judge(solver, asked, part, **{"method": title, **labels}):
+            for row in _guarded(solver, asked, part, **{"method": title, **labels}):
                 yield row | {"setting": row["setting"] + guidance(solver)}
+
+
+def _guarded(
+    solver: Solver, problems: Benchmark, part: Sequence[Cell], **labels: Any
+) -> list[results.Row]:
+    """Judges; where guidance pulls a draw to infinity, the row has no value."""
+    try:
+        return judge(solver, problems, part, **labels)
+    except NumericsError:
+        if not isinstance(solver, GuidedSolver):
+            raise
+    if len(part) == 1:
+        return [diverged(solver, problems, part[0], **labels)]
+    alone = (_guarded(solver, problems, [cell], **labels) for cell in part)
+    return [row for rows in alone for row in rows]
 
 
 def guidance(solver: Solver) -> str:

@@ -184,7 +184,7 @@ def listing(cells: Sequence[Cell], out: Path) -> Iterator[str]:
         found = estimate(cell, known)
         total += found.seconds or 0.0
         unknown += found.seconds is None
-        yield f"{cell.plan}/{cell.name} {json.dumps(cell.parameters)} # {found}"
+        yield f"{cell.full_name} {json.dumps(cell.parameters)} # {found}"
     number = f"{len(cells)} run{'s' * (len(cells) != 1)}"
     if unknown == len(cells):
         yield f"{number}, time unknown"

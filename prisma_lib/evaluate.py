@@ -178,6 +178,8 @@ def _rivals(options: argparse.Namespace) -> list[results.Row]:
         settings[name]["iterations"] = options.iterations
     for name in filter(_is_guided, options.methods):
         settings[name]["steps"] = options.guided_steps
+    for name in settings.keys() & {"prisma"}:
+        settings[name]["steps"] = options.steps
     rows = compare(options.methods, problems, prisma=prisma, settings=settings)
     for row in rows:
         about = [row[k] for k in ("method", "pde", "steps", "n", "seed")]

@@ -70,16 +70,10 @@ def judge(
     a, u = a.cpu(), u.cpu()  # waits for the device, too
     seconds = (time.perf_counter() - began) / (samples * seen.batch)
     common = {
-        "commit": provenance.commit(),
+        **_about(solver, problems, device),
         "method": method,
-        "pde": problems.pde.name,
-        "n": problems.n,
-        "steps": steps_of(solver) or "",
         "seconds_per_sample": f"{seconds:.3g}",
-        "calls": solver.calls,
         "peak_mb": _peak_mb(device),
-        "device": devices.describe(device),
-        "seed": problems.seed,
         **labels,
     }
     shape = (len(asked), problems.n)
@@ -89,6 +83,34 @@ def judge(
         for cell, a_cell, u_cell in zip(asked, *draws, strict=True)
         for row in _judged(problems, cell, a_cell, u_cell)
     ]
+
+
+def diverged(
+    solver: Solver, problems: Benchmark, cell: Cell, **labels: Any
+) -> results.Row:
+    """Makes the row of a cell that a solver could not answer: it has no value."""
+    direction, regime = cell
+    return {
+        **_about(solver, problems, problems.a.device),
+        "direction": direction,
+        "regime": regime,
+        "setting": setting(problems.pde, regime) + ";diverged",
+        "metric": problems.pde.error(direction),
+        **dict.fromkeys(("value", "low", "high", "seconds_per_sample"), ""),
+        **labels,
+    }
+
+
+def _about(solver: Solver, problems: Benchmark, device: torch.device) -> results.Row:
+    return {
+        "commit": provenance.commit(),
+        "pde": problems.pde.name,
+        "n": problems.n,
+        "steps": steps_of(solver) or "",
+        "calls": solver.calls,
+        "device": devices.describe(device),
+        "seed": problems.seed,
+    }
 
 
 def _judged(

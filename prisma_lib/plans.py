@@ -7,9 +7,10 @@ of a run are merged in the order base < `scales/S.yaml` beside the plan < the pl
 taken; the plan's own keys must all be declared. Everything is checked before a run.
 """
 
+import fnmatch
 import itertools
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,11 @@ class Cell:
     scale: str
     parameters: Values
     resources: Values = field(default_factory=dict)
+
+    @property
+    def full_name(self) -> str:
+        """A name that no run of another plan has."""
+        return f"{self.plan}/{self.name}"
 
     def folder(self, out: Path) -> Path:
         """Returns where the run lives.
@@ -105,6 +111,36 @@ def with_notebooks(folder: Path) -> list[Path]:
     every = sorted(folder.glob("*.yaml"))
     wanted = {"notebook", "include"}
     return [path for path in every if wanted & read(path).content.keys()]
+
+
+def chosen(cells: Sequence[Cell], patterns: Sequence[str]) -> list[Cell]:
+    """Selects runs by their names.
+
+    Args:
+        cells: Runs of a plan.
+        patterns: Names, or patterns such as `*sparse*`; all runs when there are none.
+
+    Raises:
+        ConfigError: When a pattern fits no run.
+    """
+    if not patterns:
+        return list(cells)
+    found: set[str] = set()
+    for pattern in patterns:
+        fitting = [
+            cell
+            for cell in cells
+            for name in (cell.name, cell.full_name)
+            if fnmatch.fnmatchcase(name, pattern)
+        ]
+        if not fitting:
+            names = ", ".join(cell.name for cell in cells[:5])
+            raise ConfigError(
+                f"--only {pattern!r} fits none of {len(cells)} runs, such as {names}: "
+                "give a name or a pattern in quotes, such as '*sparse*'"
+            )
+        found |= {cell.full_name for cell in fitting}
+    return [cell for cell in cells if cell.full_name in found]
 
 
 def read_base(path: Path | str, scale: str, known: Collection[str]) -> Values:

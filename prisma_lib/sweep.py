@@ -10,7 +10,6 @@ cannot be used or the disk is full, 130 interrupted.
 
 import argparse
 import contextlib
-import fnmatch
 import sys
 import time
 from collections.abc import Sequence
@@ -28,16 +27,11 @@ from prisma_lib import (
     recording,
     runs,
 )
-from prisma_lib.errors import ConfigError, RunDirError, exit_status
+from prisma_lib.errors import RunDirError, exit_status
 from prisma_lib.progress import bar
 
 SOME_FAILED = 3
 HERE = clusters.Where()
-
-
-def full_name(cell: plans.Cell) -> str:
-    """Returns the name of a run that no other plan has."""
-    return f"{cell.plan}/{cell.name}"
 
 
 def job(cell: plans.Cell, out: Path) -> engine.Job:
@@ -85,15 +79,15 @@ def sweep(
         for plan in dict.fromkeys(cell.plan for cell in cells):
             stack.enter_context(locks.locked(out / plan))
         kept = finished(cells, out, retry)
-        old = [cell for cell in cells if full_name(cell) in kept]
-        settled = recording.record([(c, kept[full_name(c)]) for c in old], out)
-        found = dict(zip(map(full_name, old), settled, strict=True))
+        old = [cell for cell in cells if cell.full_name in kept]
+        settled = recording.record([(c, kept[c.full_name]) for c in old], out)
+        found = dict(zip((cell.full_name for cell in old), settled, strict=True))
         warn_of_other_code([*kept.values()])
-        todo = [cell for cell in cells if full_name(cell) not in kept]
+        todo = [cell for cell in cells if cell.full_name not in kept]
         if todo:
             stack.enter_context(execution.terminable())
             found |= make(todo, out, where)
-    known = [(full_name(cell), found[full_name(cell)]) for cell in cells]
+    known = [(cell.full_name, found[cell.full_name]) for cell in cells]
     print(board.summary(known, len(kept), time.monotonic() - start))
     return sum(run.status != "done" for run in found.values())
 
@@ -110,7 +104,7 @@ def finished(
             and (run.status == "done" or (run.final and not retry))
             and run.identity == runs.identity(cell.notebook, cell.parameters)
         ):
-            found[full_name(cell)] = run
+            found[cell.full_name] = run
     if found:
         print(f"{len(found)} of {len(cells)} runs are there and kept")
     if failed := sum(run.status != "done" for run in found.values()):
@@ -156,17 +150,17 @@ def make(
                 cell = by_folder[one.folder]
                 if run.status == "done":
                     (run,) = recording.record([(cell, run)], out)
-                found[full_name(cell)] = run
+                found[cell.full_name] = run
                 passed = time.monotonic() - start
                 left = passed / len(found) * (len(jobs) - len(found))
                 number = f"{len(found)}/{len(jobs)}"
-                shown.write(board.line(number, full_name(cell), run, left))
+                shown.write(board.line(number, cell.full_name, run, left))
                 sys.stdout.flush()
                 shown.update()
                 stop_when_full(run)
     finally:
         for cell in cells:
-            if full_name(cell) not in found:
+            if cell.full_name not in found:
                 abandon(cell.folder(out))
     return found
 
@@ -202,36 +196,6 @@ def stop_when_full(run: runs.Run) -> None:
         )
 
 
-def chosen(cells: Sequence[plans.Cell], patterns: Sequence[str]) -> list[plans.Cell]:
-    """Selects runs by their names.
-
-    Args:
-        cells: Runs of a plan.
-        patterns: Names, or patterns such as `*sparse*`; all runs when there are none.
-
-    Raises:
-        ConfigError: When a pattern fits no run.
-    """
-    if not patterns:
-        return list(cells)
-    found: set[str] = set()
-    for pattern in patterns:
-        fitting = [
-            cell
-            for cell in cells
-            for name in (cell.name, full_name(cell))
-            if fnmatch.fnmatchcase(name, pattern)
-        ]
-        if not fitting:
-            names = ", ".join(cell.name for cell in cells[:5])
-            raise ConfigError(
-                f"--only {pattern!r} fits none of {len(cells)} runs, such as {names}: "
-                "give a name or a pattern in quotes, such as '*sparse*'"
-            )
-        found |= {full_name(cell) for cell in fitting}
-    return [cell for cell in cells if full_name(cell) in found]
-
-
 def states(cells: Sequence[plans.Cell], out: Path) -> list[tuple[str, runs.Run | None]]:
     """Looks what has become of runs; starts and writes nothing."""
     known = []
@@ -240,7 +204,7 @@ def states(cells: Sequence[plans.Cell], out: Path) -> list[tuple[str, runs.Run |
         identity = runs.identity(cell.notebook, cell.parameters)
         if run is not None and run.final and run.identity != identity:
             run = replace(run, error="changed since then: it will run again")
-        known.append((full_name(cell), run))
+        known.append((cell.full_name, run))
     return known
 
 
@@ -276,7 +240,7 @@ def _run(given: argparse.Namespace) -> int:
     """Makes the runs of a plan, or lists them."""
     where = clusters.Where(given.jobs, given.gpus, given.scheduler, given.slurm)
     clusters.check(where)
-    cells = chosen(plans.cells(given.plan, given.scale), given.only)
+    cells = plans.chosen(plans.cells(given.plan, given.scale), given.only)
     if given.dry_run:
         print("\n".join(estimates.listing(cells, given.out)))
         if given.slurm:

@@ -1,15 +1,17 @@
 """Methods side by side: by name, in every cell that applies, several at once."""
 
+import math
+from dataclasses import replace
 from functools import partial
 
 import pytest
 import torch
 from rivals import FAST, GUIDED, nine, settings_of, untrained
 
-from prisma_lib import baselines, checkpoints, evaluate, pdes, results
+from prisma_lib import baselines, checkpoints, comparison, evaluate, pdes, results
 from prisma_lib.baselines.paper import PAPER
 from prisma_lib.cells import cells
-from prisma_lib.errors import ConfigError
+from prisma_lib.errors import ConfigError, NumericsError
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +71,32 @@ def test_what_stands_first_in_a_batch_is_answered_as_if_alone(name, problems, fo
         first, *_ = evaluate.judge(solver, asked, together[shift:], method="x")
         (alone,) = evaluate.judge(solver, asked, [together[shift]], method="x")
         assert float(first["value"]) == pytest.approx(float(alone["value"]), rel=1e-3)
+
+
+def test_guidance_that_diverges_costs_its_own_cells_only(problems, folder):
+    asked = problems("darcy").first(2)
+    untrained("fundps", asked.pde, folder)
+    weights = {"a": 1.0, "u": 1e30, "pde": 0.0}  # forward problems do not see u
+    settings = {**settings_of("fundps", folder), "weights": weights}
+
+    rows = evaluate.compare(["fundps"], asked, settings={"fundps": settings})
+
+    assert {(row["direction"], row["value"] == "") for row in rows} == {
+        ("forward", False),
+        ("inverse", True),
+    }
+    lost = [row["setting"] for row in rows if row["value"] == ""]
+    assert all("diverged;weights=1/1e+30/0" in setting for setting in lost)
+    assert "inverse" in evaluate.show(rows)
+
+
+def test_a_fit_that_fails_is_an_error(problems):
+    asked = problems("darcy").first(1)
+    broken = replace(asked, a=asked.a * math.inf)
+    solver = baselines.solver("pinn", asked.pde, "forward", "full", **FAST)
+
+    with pytest.raises(NumericsError):
+        list(comparison.rows_of("pinn", lambda *_: solver, broken))
 
 
 class Echo:
