@@ -56,6 +56,7 @@ batch: int = 32  # problems per step
 learning_rate: float = 2e-3  # peak of AdamW's learning rate
 problems: int = 16  # unseen test problems
 sampler_steps: int = 8  # steps of the sampler for each prediction
+processes: int = 1  # how many of this machine train together
 seed: int = 0  # of weights, data, masks and noise
 resume: bool = False  # go on from an interrupted run in `out` instead of anew
 device: str = "cpu"  # cpu, cuda or auto
@@ -210,7 +211,6 @@ torch.testing.assert_close(loss, library)
 folder = Path(out) / "run"
 if not resume:
     shutil.rmtree(folder, ignore_errors=True)
-state = train.begin(config, folder, device)
 bench = evaluate.benchmark(model.pde, problems, seed)
 observation = evaluate.observation_of(bench, "forward", "full")
 
@@ -231,18 +231,21 @@ def score(method, name):
 
 
 # %%
-metrics, pictures = [], {state.images: predict(state)}
+metrics = []
 score(MeanField(model.pde), "mean field")
-score(solver(state), "before")
 marks = [config.steps * k // 4 for k in (1, 2, 4)]
 every = max(1, config.steps // 50)
 view = display(display_id=True) if interactive else None  # grows while it trains
-for _ in train.watched(state, folder, shown=interactive, log_every=every):
-    if state.step in marks:
-        pictures[state.images] = predict(state)
-    if view and state.step % (5 * every) == 0:
-        view.update(live := curves.training_curves(journal.read(folder)))
-        plt.close(live)
+with train.team(config, folder, device, processes):
+    state = train.begin(config, folder, device)
+    pictures = {state.images: predict(state)}
+    score(solver(state), "before")
+    for _ in train.watched(state, folder, shown=interactive, log_every=every):
+        if state.step in marks:
+            pictures[state.images] = predict(state)
+        if view and state.step % (5 * every) == 0:
+            view.update(live := curves.training_curves(journal.read(folder)))
+            plt.close(live)
 score(solver(state), "after")
 print(f"{state.step} steps of {batch} problems in {state.seconds:.0f} s")
 

@@ -2,12 +2,13 @@
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from prisma_lib import data
+from prisma_lib import data, manifests
 from prisma_lib.devices import sent
 from prisma_lib.draws import as_slice, images
 from prisma_lib.edm import SIGMA_DATA
@@ -33,12 +34,14 @@ class Source:
         statistics: What normalises them.
         stored: All pairs of a set that every epoch repeats, physical units; `None` when
             each pair is new.
-        sha256: Content hash of the file that they are from, if they are.
+        sha256: Content hash of the file or folder that they are from, if they are.
+        parts: That of each file of the folder, by name.
     """
 
     statistics: Statistics
     stored: tuple[Field, Field] | None = None
     sha256: str | None = None
+    parts: dict[str, str] = field(default_factory=dict)
 
 
 def source(config: TrainConfig, pde: PDE) -> Source:
@@ -69,7 +72,12 @@ def source(config: TrainConfig, pde: PDE) -> Source:
             f"{config.data} holds {len(found.a)} problems, less than one batch of "
             f"{config.batch}: make more, or lower batch"
         )
-    return Source(found.statistics, (found.a, found.u), found.attributes["sha256"])
+    parts = {}
+    if Path(config.data).is_dir():
+        parts = {p.name: p.sha256 for p in manifests.read(Path(config.data)).parts}
+    return Source(
+        found.statistics, (found.a, found.u), found.attributes["sha256"], parts
+    )
 
 
 def check_scale(config: TrainConfig, source: Source, model: Normalised) -> None:
@@ -88,8 +96,8 @@ def check_scale(config: TrainConfig, source: Source, model: Normalised) -> None:
     a, u = source.stored or data.problems(pde, LOOKED_AT, "train", config.seed)
     x = torch.cat([a, u], 1)[~pde.outliers(a, u)]  # as in the statistics
     x = model.normalise(x.to(model.mean.device))
-    for name, field in zip("au", x.split(pde.channels, 1), strict=True):
-        std = field.std().item()
+    for name, values in zip("au", x.split(pde.channels, 1), strict=True):
+        std = values.std().item()
         if not abs(std - SIGMA_DATA) <= TOLERANCE * SIGMA_DATA:
             raise DataError(
                 f"{name} has a standard deviation of {std:.3g} after normalisation, "

@@ -62,6 +62,7 @@ def settings(state: TrainState) -> Settings:
         **{f"pde.{key}": value for key, value in pde.coefficients.items()},
         "data.stream": STREAM,
         "data.sha256": state.source.sha256,
+        **{f"data.{name}": sha256 for name, sha256 in state.source.parts.items()},
         "data.mean": model.statistics.mean,
         "data.std": model.statistics.std,
     }

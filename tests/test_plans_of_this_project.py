@@ -68,3 +68,15 @@ def test_plan_runs_at_smoke_size(plan, tmp_path, cluster):
     outputs = [out for cell in book["cells"] for out in cell.get("outputs", [])]
     assert any("image/png" in out.get("data", {}) for out in outputs)
     assert not any("widget-view" in str(out.get("data", {})) for out in outputs)
+
+
+@pytest.mark.slow
+@pytest.mark.notebook
+def test_a_notebook_trains_in_two_processes(tmp_path):
+    (cell,) = plans.cells(ROOT / "params" / "train_darcy.yaml", "smoke")
+
+    given = {**cell.parameters, "processes": 2}
+    run = runs.execute(cell.notebook, tmp_path, given, timeout=240)
+
+    assert run.status == "done", run.error
+    assert list((tmp_path / "run").glob("step-*.safetensors"))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from prisma_lib import data, generations, journal, pdes, resume, train
+from prisma_lib import data, generations, journal, manifests, pdes, resume, train
 from prisma_lib.errors import CheckpointError
 from prisma_lib.training import TrainConfig
 
@@ -206,6 +206,23 @@ def test_resume_with_a_data_file_that_was_made_again_is_refused(tmp_path):
 
     with pytest.raises(CheckpointError, match=r"data.sha256: '\w{64}' -> '\w{64}'"):
         train.begin(config, tmp_path / "run")
+
+
+def test_resume_with_a_part_of_the_data_that_differs_names_the_part(tmp_path):
+    pde, path = pdes.load("darcy", size=16), tmp_path / "train"
+    data.make(path, pde, 20, shard=10, shown=False)
+    config = replace(CONFIG, data=str(path))
+    train.begin(config, tmp_path / "run")
+    parts = [part.name for part in manifests.read(path).parts]
+
+    data.make(path, pde, 25, shard=10, overwrite=True, shown=False)
+    more = [part.name for part in manifests.read(path).parts]
+
+    with pytest.raises(CheckpointError) as refused:
+        train.begin(config, tmp_path / "run")
+    said = str(refused.value)
+    assert [name for name in more if f"data.{name}: 'nothing' -> " in said] == more[2:]
+    assert not any(f"data.{name}:" in said for name in parts)
 
 
 @pytest.mark.parametrize(
