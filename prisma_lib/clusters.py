@@ -15,6 +15,7 @@ from prisma_lib.checks import check_count
 from prisma_lib.errors import ConfigError, unknown_name
 
 LOOPBACK = "127.0.0.1"
+LOST = "90s"
 # Of a run that does not say how many it wants, when workers are counted.
 THREADS_A_RUN = 2
 SLURM = (
@@ -77,6 +78,9 @@ def configure() -> None:
             # A death is judged here, by what the run's folder says.
             "distributed.scheduler.allowed-failures": 0,
             "distributed.scheduler.work-stealing": False,
+            # How long a worker may take to start again before another is asked for;
+            # Dask's own 15 s are too short for a machine that is busy.
+            "distributed.deploy.lost-worker-timeout": LOST,
             # Dask would set threads and malloc for us.
             "distributed.nanny.pre-spawn-environ": {},
         }

@@ -26,6 +26,7 @@ RETRIES = 2
 PAUSE = 3.0
 POLL = 0.1
 GRACE = 10.0
+RENEW = 5.0
 ONE_RUN = threading.Lock()
 
 
@@ -91,12 +92,18 @@ class Pool:
     Args:
         client: Connection to them.
         slots: Runs at once; `None` for as many as there are workers now.
+        cluster: What was started for them; `None` for a cluster of somebody else.
+        wanted: Workers that it was asked for.
         flying: Runs that were given to them.
+        asked: When it was asked for workers.
     """
 
     client: Any
     slots: int | None = None
+    cluster: Any = None
+    wanted: int = 0
     flying: dict[Any, Job] = field(default_factory=dict)
+    asked: float = field(default_factory=time.monotonic)
 
     def outcomes(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Run]]:
         """Makes runs, and those whose kernel or worker died up to two times more.
@@ -119,6 +126,7 @@ class Pool:
                 job = self.limited(waiting.popleft())
                 self.flying[self.client.submit(work, job, pure=False)] = job
             time.sleep(POLL)
+            self.renew()
             if self.client.status not in ("running", "connecting"):
                 raise RunDirError("the Dask cluster is gone; the same command goes on")
             for future in [one for one in self.flying if one.done()]:
@@ -129,6 +137,13 @@ class Pool:
                     waiting.append(replace(job, tries=job.tries + 1, pause=pause))
                 else:
                     yield job, run
+
+    def renew(self) -> None:
+        """Asks for workers in the place of those that Dask has given up."""
+        if self.cluster is not None and time.monotonic() > self.asked + RENEW:
+            self.asked = time.monotonic()
+            if len(self.client.nthreads()) < self.wanted:
+                self.cluster.scale(self.wanted)
 
     def about(self) -> str:
         """Says how many runs go at once, and where to watch them."""
@@ -197,15 +212,16 @@ def started(where: clusters.Where, jobs: Sequence[Job]) -> Iterator[Pool]:
     clusters.configure()
     from distributed import Client
 
-    cluster, slots = None, None
+    cluster, slots, wanted = None, None, where.jobs or 1
     if where.slurm:
         cluster = clusters.slurm(where.slurm)
-        cluster.scale(jobs=where.jobs or 1)
+        cluster.scale(wanted)
     elif not where.scheduler:
         threads = max((job.threads or 0 for job in jobs), default=0)
         gpus = max((job.gpus for job in jobs), default=0)
         places = clusters.places(where, len(jobs), threads, gpus)
-        cluster, slots = clusters.local(places), len(places)
+        slots = wanted = len(places)
+        cluster = clusters.local(places)
     try:
         client = Client(cluster or where.scheduler, timeout=GRACE)
     except OSError as error:
@@ -214,7 +230,7 @@ def started(where: clusters.Where, jobs: Sequence[Job]) -> Iterator[Pool]:
             "`dask scheduler`, or leave --scheduler out",
             exit_code=4,
         ) from error
-    pool = Pool(client, slots)
+    pool = Pool(client, slots, cluster, wanted)
     try:
         yield pool
     finally:

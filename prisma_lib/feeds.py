@@ -74,7 +74,7 @@ def source(config: TrainConfig, pde: PDE) -> Source:
         )
     parts = {}
     if Path(config.data).is_dir():
-        parts = {p.name: p.sha256 for p in manifests.read(Path(config.data)).parts}
+        parts = {p.name: p.sha256 for p in manifests.read(Path(config.data))[1]}
     return Source(
         found.statistics, (found.a, found.u), found.attributes["sha256"], parts
     )

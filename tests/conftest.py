@@ -60,7 +60,10 @@ def cluster():
     from distributed import LocalCluster
 
     with LocalCluster(
-        n_workers=2, threads_per_worker=1, memory_limit=None, dashboard_address=None
+        n_workers=2,
+        threads_per_worker=1,
+        memory_limit=None,
+        dashboard_address="127.0.0.1:0",
     ) as made:
         yield made.scheduler_address
 

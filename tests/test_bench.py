@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from prisma_lib import baselines, flux_form, pdes, report, results
+from prisma_lib import baselines, flux_form, markdown, pdes, results
 from prisma_lib.bench import direct, measure, rivals
 from prisma_lib.bench.__main__ import BENCHES, main
 from prisma_lib.bench.model import contestants, parameters
@@ -16,6 +16,7 @@ from prisma_lib.bench.spectral import OurConv, useful_operations
 from prisma_lib.fields import GRFNoise
 from prisma_lib.grids import Grid
 from prisma_lib.nn.spectral import ModeProduct
+from prisma_lib.tables import Paper
 
 CPU = torch.device("cpu")
 TINY = measure.Network("tiny", 16, 2)
@@ -206,7 +207,7 @@ def test_rows_of_a_bench_replace_its_older_ones_and_make_a_table(work_folder, ca
     assert all(float(row["value"]) > 0 for row in rows)
     assert all(row["device"] and row["scale"] == "smoke" for row in rows)
     assert rows[0]["device"] in capsys.readouterr().out
-    assert "draws per s" in report.bench_table(rows, [])
+    assert "draws per s" in markdown.bench(rows, Paper([]))
 
 
 @pytest.mark.slow

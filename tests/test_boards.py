@@ -44,7 +44,7 @@ def test_curves_are_those_of_the_log_also_after_a_cut(tmp_path):
 def test_without_the_package_the_error_says_how_to_get_it(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
 
-    with pytest.raises(ConfigError, match=r"prisma-lib\.tensorboard") as bad:
+    with pytest.raises(ConfigError, match=r"prisma-lib\[tensorboard\]") as bad:
         next(boards.written(iter([]), tmp_path))
 
     assert bad.value.exit_code == 4

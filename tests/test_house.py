@@ -43,9 +43,7 @@ stencils spectral splines
 fields philox
 shapes flows flux_form diffusionpde
 pdes tasks observe conditioning pool posterior steps
-nn
-edm
-presets
+nn edm presets
 units
 model
 memory
@@ -54,34 +52,23 @@ solver
 baselines
 methods
 solve
-parallel
-teams
+parallel teams results
 metrics data making importers audit reading layouts manifests matlab splits storage
 cells
-pairing results strictyaml
-values
-locks
-schema runs
-plans
-tables
-ranks
-claims markdown
+tensorfile checkpoints
 anchors judge
-tensorfile checkpoints comparison
-evaluate
-recipes
-trainconfig
+comparison evaluate
+pairing strictyaml values locks
+schema runs plans
+tables ranks claims markdown
+recipes trainconfig
 draws
-feeds
-guards
+feeds guards
 training
-budgets generations journal resume
-boards
+budgets generations journal resume boards
 train
-plots curves
-charts
-kernels
-execution clusters
+plots curves charts
+kernels execution clusters
 engine recording board
 screen tune bench explore sweep notebooks
 """.strip().split("\n")

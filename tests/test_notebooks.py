@@ -283,7 +283,7 @@ def test_page_is_sanitised(root, source):
 
 @pytest.mark.notebook
 def test_gallery_keeps_a_small_copy_and_a_small_picture(root, source):
-    edit(source, DRAW, DRAW.replace("(4, 3)", "(14, 12), dpi=200"))
+    edit(source, DRAW, DRAW.replace("(4, 3)", "(8, 7), dpi=200"))
 
     assert notebooks.gallery(["10_tiny"], "smoke", root) == 0
 

@@ -239,6 +239,26 @@ def test_the_loss_of_a_process_ends_the_run_with_its_last_step_saved(command, ro
     assert next(train.run(state, root / "run")).step == step + 1
 
 
+@pytest.mark.slow
+@needs_proc
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)]
+)
+def test_the_others_end_with_the_first_process(command, root, number, status):
+    run = command(sys.executable, after=["--processes", "2"])
+    wait_until(lambda: journal.read(root / "run") or run.poll(), 120)
+    (worker,) = workers(run)
+
+    if number == signal.SIGINT:  # as Ctrl-C does: to both
+        os.kill(worker, number)
+    os.kill(run.pid, number)
+    _, said = run.communicate(timeout=60)
+
+    assert run.returncode == status
+    assert said == ("interrupted: the same command continues\n" if status > 0 else "")
+    wait_until(lambda: not Path(f"/proc/{worker}").exists())
+
+
 TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
 ACCELERATE = ["-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2"]
 

@@ -1,7 +1,6 @@
 """Every notebook has a plan, and every plan runs at smoke size from end to end.
 
-Plans that take longest are among the slow tests, of which every check runs a few, and
-so is the tour, which every check runs as the demo.
+The runs are slow tests, all of which every check runs.
 """
 
 import json
@@ -9,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from prisma_lib import plans, runs
+from prisma_lib import execution, plans, runs
 from prisma_lib.clusters import Where
 from prisma_lib.provenance import ROOT
 from prisma_lib.sweep import sweep
@@ -18,7 +17,7 @@ from prisma_lib.training import TrainConfig
 EVERY = sorted((ROOT / "params").glob("*.yaml"))
 PLANS = plans.with_notebooks(ROOT / "params")
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.py"))
-LONG = {"pdes", "residuals", "sample", "tour"}
+OWN = [path for path in PLANS if plans.cells(path, "smoke")[0].plan == path.stem]
 
 
 @pytest.mark.parametrize("scale", plans.SCALES)
@@ -45,14 +44,9 @@ def test_every_notebook_has_a_plan():
     assert planned == set(NOTEBOOKS)
 
 
+@pytest.mark.slow
 @pytest.mark.notebook
-@pytest.mark.parametrize(
-    "plan",
-    [
-        pytest.param(path, id=path.stem, marks=[pytest.mark.slow] * (path.stem in LONG))
-        for path in PLANS
-    ],
-)
+@pytest.mark.parametrize("plan", OWN, ids=lambda path: path.stem)
 def test_plan_runs_at_smoke_size(plan, tmp_path, cluster):
     cell = replace(plans.cells(plan, "smoke")[0], resources={"cell_minutes": 4})
 
@@ -76,7 +70,7 @@ def test_a_notebook_trains_in_two_processes(tmp_path):
     (cell,) = plans.cells(ROOT / "params" / "train_darcy.yaml", "smoke")
 
     given = {**cell.parameters, "processes": 2}
-    run = runs.execute(cell.notebook, tmp_path, given, timeout=240)
+    run = execution.execute(cell.notebook, tmp_path, given, timeout=240)
 
     assert run.status == "done", run.error
     assert list((tmp_path / "run").glob("step-*.safetensors"))

@@ -213,10 +213,10 @@ def test_resume_with_a_part_of_the_data_that_differs_names_the_part(tmp_path):
     data.make(path, pde, 20, shard=10, shown=False)
     config = replace(CONFIG, data=str(path))
     train.begin(config, tmp_path / "run")
-    parts = [part.name for part in manifests.read(path).parts]
+    parts = [part.name for part in manifests.read(path)[1]]
 
     data.make(path, pde, 25, shard=10, overwrite=True, shown=False)
-    more = [part.name for part in manifests.read(path).parts]
+    more = [part.name for part in manifests.read(path)[1]]
 
     with pytest.raises(CheckpointError) as refused:
         train.begin(config, tmp_path / "run")

@@ -231,19 +231,6 @@ def test_second_sweep_in_a_folder_is_refused_while_the_first_works(plan, root, c
     assert f"process {os.getpid()} on" in said
 
 
-def test_lock_of_a_killed_process_is_free(root):
-    folder = root / "outputs" / "tiny"
-    call = "import os; from pathlib import Path; from prisma_lib import locks\n"
-    call += f"with locks.locked(Path({str(folder)!r})): os.kill(os.getpid(), 9)"
-
-    killed = subprocess.run([sys.executable, "-c", call], check=False)
-
-    assert killed.returncode == -9
-    assert not locks.held(folder)
-    with locks.locked(folder):
-        assert locks.held(folder)
-
-
 def test_folder_that_is_a_file_is_no_place_for_a_sweep(plan, root):
     (root / "outputs").write_text("")
 
