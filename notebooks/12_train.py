@@ -37,6 +37,8 @@ from prisma_lib import (
     journal,
     observe,
     plots,
+    provenance,
+    results,
     train,
     training,
 )
@@ -304,6 +306,35 @@ if name in checkpoints.shipped():
     card = checkpoints.read_card(checkpoints.find(name))
     print({k: card["training"][k] for k in ("images_seen", "minutes")})
     print(evaluate.show(card.get("errors", [])))
+
+# %% [markdown]
+# ## Which recipe learns most in the same time?
+#
+# Each row trained the small network on Darcy flow, on as many problems as two cores do
+# in five minutes (`params/recipes.yaml`), in the second table in ten minutes and with
+# several seeds (`params/recipes_long.yaml`). Errors of one draw in percent, n = 128.
+#
+# *as-shipped* is AdamW with a peak of 2e-3, a warm-up of 3,200 problems, batches of 32,
+# new problems in every step and $\ln \sigma \sim N(0, 1.6^2)$; other names say what
+# they change. **Muon with a peak of 4e-3, which orthogonalises the updates of matrices,
+# is ahead wherever observations are clean.** Given noise it is behind: none is in the
+# training, and who reads more out of the observations believes noise, too. The noise
+# levels of EDM suit the full forward problem alone: where little is known, large ones
+# decide.
+
+
+# %%
+def recipes(name):
+    found = results.read(provenance.ROOT / "outputs" / "results" / f"{name}.csv")
+    frame = pd.DataFrame(found).astype({"value": float})
+    judged = frame[frame.direction != ""]
+    cell = judged.direction + ", " + judged.regime
+    table = judged.assign(cell=cell).pivot_table("value", "run", "cell", sort=False)
+    spent = frame[frame.metric == "images"].set_index("run").value
+    return table.assign(problems=spent.astype(int))
+
+
+display(recipes("recipes"), recipes("recipes_long").sort_index())
 
 # %% [markdown]
 # ## Check, and what a sweep keeps

@@ -230,6 +230,7 @@ def poisson():
     )
 
 
+@pytest.mark.slow
 def test_fno_learns_a_linear_operator_and_its_inverse(poisson):
     found = errors_of(poisson, 16)
 

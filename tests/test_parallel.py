@@ -34,6 +34,13 @@ TRAINS = r"multiprocessing.spawn|prisma_lib.train"
 ENDLESS = replace(CONFIG, images=80_000)
 
 
+@pytest.fixture(autouse=True)
+def no_process_is_left():
+    before = {*multiprocessing.active_children()}
+    yield
+    assert {*multiprocessing.active_children()} <= before
+
+
 def trained(folder):
     """Trains every recipe; this process's draws of all steps go to a file each."""
     for name, config in RECIPES.items():
@@ -125,8 +132,6 @@ def test_a_bad_image_of_one_process_stops_all_in_that_step(tmp_path):
         team(2, follow, ENDLESS, tmp_path, True),
     ):
         follow(ENDLESS, tmp_path)
-
-    assert not multiprocessing.active_children()
     assert (parallel.size(), torch.get_num_threads()) == (1, threads)
     assert generations.load(tmp_path)[0]["step"] == 0
 
@@ -139,8 +144,6 @@ def test_a_time_budget_is_agreed_on_and_an_early_stop_ends_the_others(tmp_path):
         for _ in train.run(state, tmp_path, checkpoint_every=0.0):
             if state.step == 5:
                 break
-
-    assert not multiprocessing.active_children()
     again = train.begin(config, tmp_path)
     assert again.step == 5
     assert again.config.images == state.config.images
@@ -155,8 +158,6 @@ def test_a_process_that_fails_is_quoted(tmp_path):
     match = r"process 1 failed: .*ConfigError: no such thing; the last checkpoint"
     with pytest.raises(WorkerError, match=match), team(2, failing, tmp_path):
         parallel.told(lambda: None)
-
-    assert not multiprocessing.active_children()
 
 
 @pytest.mark.parametrize(

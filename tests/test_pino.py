@@ -45,6 +45,7 @@ def tuned(model, seen, steps):
     return a[0], u[0]
 
 
+@pytest.mark.slow
 def test_the_residual_term_makes_residuals_smaller(model):
     plain = short(residual_weight=0.0)
     a, u = data.problems(model.pde, 16)

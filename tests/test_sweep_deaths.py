@@ -156,7 +156,12 @@ def test_worker_that_dask_gives_up_is_replaced(plan, root, monkeypatch):
 @pytest.mark.parametrize(
     ("number", "status", "code"),
     [
-        (signal.SIGINT, ["done", "interrupted", "interrupted"], 130),
+        pytest.param(
+            signal.SIGINT,
+            ["done", "interrupted", "interrupted"],
+            130,
+            marks=pytest.mark.slow,
+        ),
         pytest.param(
             *(signal.SIGTERM, ["done", "interrupted", "interrupted"], 130),
             marks=pytest.mark.slow,
