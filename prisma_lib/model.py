@@ -21,17 +21,15 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from prisma_lib.checks import warn_of_range
-from prisma_lib.edm import SIGMA_DATA, Levels, precondition
-from prisma_lib.errors import ShapeError
+from prisma_lib.denoiser import Denoiser, check_grid
+from prisma_lib.edm import Levels, precondition
 from prisma_lib.grids import Grid
 from prisma_lib.nn.spectral import kept_modes
 from prisma_lib.nn.sra import Strategy
 from prisma_lib.nn.uno import UNO, BackboneConfig
-from prisma_lib.observe import Observation, Pair, mix
+from prisma_lib.observe import Pair, mix
 from prisma_lib.pdes.base import PDE, Field, Interior, Statistics
 from prisma_lib.presets import ModelConfig
-from prisma_lib.units import Errors, Normalised
 
 __all__ = ["ModelConfig", "Prisma", "check_grid"]
 
@@ -39,7 +37,7 @@ RESIDUAL_SCALARS = 2
 COORDINATES = 2
 
 
-class Prisma(Normalised):
+class Prisma(Denoiser):
     """The conditional denoiser of one PDE.
 
     Args:
@@ -59,8 +57,6 @@ class Prisma(Normalised):
     def __init__(self, pde: PDE, config: ModelConfig, statistics: Statistics) -> None:
         super().__init__(pde, config, statistics)
         self.strategy = Strategy(config.strategy)
-        self._pdes = {pde.grid.shape: pde}  # one per grid: every call asks for it
-        check_grid(pde.grid.shape, config.factor)
         self.summary = RESIDUAL_SCALARS if config.gate_input == "rms" else 1
         concat = self.strategy is Strategy.CONCAT
         self.backbone = UNO(
@@ -68,42 +64,12 @@ class Prisma(Normalised):
                 inputs=3 * self.channels + COORDINATES + concat * pde.residual_channels,
                 outputs=self.channels,
                 residuals=pde.residual_channels,
-                widths=config.widths,
-                modes=config.modes,
-                blocks=config.blocks,
-                groups=config.groups,
-                embedding=config.embedding,
-                dropout=config.dropout,
                 strategy=self.strategy,
                 summary=self.summary,
                 periodic=pde.periodic,
+                **config.shape,
             )
         )
-
-    def condition(self, observation: Observation) -> tuple[Pair, Pair]:
-        """Prepares an observation for the denoiser.
-
-        Args:
-            observation: What was measured, physical units.
-
-        Returns:
-            The normalised observed values, 0 where unobserved, and the mask.
-
-        Raises:
-            ShapeError: When the grid cannot be pooled.
-
-        Warns:
-            UserWarning: When the grid is too coarse for some of the kept modes, which
-                are then left out, or values do not look like those of the training.
-        """
-        check_grid(observation.shape, self.config.factor)
-        self._warn_of_lost_modes(observation.shape)
-        mask = observation.mask
-        x_obs = self.normalise(observation.x)
-        split = (x.split(self.pde.channels, 1) for x in (x_obs / SIGMA_DATA, mask))
-        for name, z, seen in zip("au", *split, strict=True):
-            warn_of_range(name, z, seen)
-        return torch.where(mask > 0, x_obs, torch.zeros_like(x_obs)), mask
 
     def forward(self, x_sigma: Pair, sigma: Levels, x_obs: Pair, mask: Pair) -> Pair:
         """Denoises.
@@ -122,7 +88,7 @@ class Prisma(Normalised):
         """
         c = precondition(sigma)
         skip, out, scale = (v[:, None, None, None] for v in (c.skip, c.out, c.input))
-        grid = self._pde_on((x_sigma.shape[-2], x_sigma.shape[-1])).grid
+        grid = self.pde_on((x_sigma.shape[-2], x_sigma.shape[-1])).grid
         where = place(grid, x_sigma.dtype, x_sigma.device)
         where = where.expand(len(x_sigma), -1, -1, -1)
         inputs = torch.cat([scale * x_sigma, x_obs, mask, where], 1)
@@ -134,24 +100,10 @@ class Prisma(Normalised):
         inputs, summary = inputs.to(dtype), summary.to(dtype)
         return skip * x_sigma + out * self.backbone(inputs, c.noise, residuals, summary)
 
-    def errors(self, x_0: Pair, sigma: Levels, noise: Pair, mask: Pair) -> Errors:
-        """Computes the denoising error of each image.
-
-        Args:
-            x_0: Clean pairs, normalised.
-            sigma: Noise levels.
-            noise: Noise of unit variance.
-            mask: 1 where observed.
-
-        Returns:
-            Mean over fields and points of the squared error, without a weight.
-
-        Reference:
-            PRISMA, algorithm 1. arXiv 2512.01370.
-        """
-        x_sigma = x_0 + sigma[:, None, None, None] * noise
-        denoised = self(x_sigma, sigma, torch.where(mask > 0, x_0, 0.0), mask)
-        return (denoised - x_0).square().mean((1, 2, 3))
+    def denoised(self, x_0: Pair, x_sigma: Pair, sigma: Levels, mask: Pair) -> Pair:
+        """Denoises noisy states of which the points in the mask are observed."""
+        out: Pair = self(x_sigma, sigma, torch.where(mask > 0, x_0, 0.0), mask)
+        return out
 
     def residual(self, x_sigma: Pair, x_obs: Pair, mask: Pair) -> Field:
         """Evaluates the observation-informed residual on the full grid.
@@ -166,7 +118,7 @@ class Prisma(Normalised):
         """
         guided = self.strategy is not Strategy.UNGUIDED
         x_mix = mix(mask, x_obs, x_sigma) if guided else x_sigma
-        pde = self._pde_on((x_mix.shape[-2], x_mix.shape[-1]))
+        pde = self.pde_on((x_mix.shape[-2], x_mix.shape[-1]))
         a, u = self.denormalise(x_mix.float()).split(pde.channels, 1)
         r = pde.residual(a, u)
         margin = [(n - m) // 2 for n, m in zip(a.shape[2:], r.shape[2:], strict=True)]
@@ -199,7 +151,17 @@ class Prisma(Normalised):
             levels.append(r / self._size(r))
         return levels, torch.stack([mean, log_rms], 1)[:, : self.summary]
 
-    def _warn_of_lost_modes(self, shape: tuple[int, int]) -> None:
+    def check_shape(self, shape: tuple[int, int]) -> None:
+        """Refuses a grid that cannot be pooled, and warns of one without some modes.
+
+        Raises:
+            ShapeError: When the grid is not square or cannot be pooled.
+
+        Warns:
+            UserWarning: When the grid is too coarse for some of the kept modes, which
+                are then left out.
+        """
+        super().check_shape(shape)
         for level, k in enumerate(self.config.modes):
             kept = min(kept_modes((k, k), (shape[0] >> level, shape[1] >> level)))
             if kept < k:
@@ -214,12 +176,6 @@ class Prisma(Normalised):
     def _size(self, r: Interior) -> Tensor:
         return (r.square().mean((1, 2, 3), True) + self.residual_floor.square()).sqrt()
 
-    def _pde_on(self, shape: tuple[int, int]) -> PDE:
-        if shape not in self._pdes:
-            check_grid(shape, self.config.factor)
-            self._pdes[shape] = self.pde.resized(shape[0])
-        return self._pdes[shape]
-
 
 @cache  # every call needs it, and its numbers would have to travel to the device
 @torch.inference_mode(False)
@@ -229,26 +185,3 @@ def place(
     """Returns the coordinates of all points as shares of the domain, less one half."""
     lengths = torch.tensor(grid.lengths, dtype=dtype, device=device)
     return grid.coordinates(dtype, device) / lengths[:, None, None] - 0.5
-
-
-def check_grid(shape: tuple[int, int], factor: int) -> None:
-    """Refuses grids that are not square or that the pooling levels cannot divide.
-
-    Equations have one `size`: their solvers, noise and stored data are square.
-
-    Raises:
-        ShapeError: Naming the nearest valid sizes.
-    """
-    if shape[0] != shape[1]:
-        raise ShapeError(
-            f"a grid of {shape[0]} x {shape[1]} points is not square: an equation has "
-            f"one size for both axes; resample the fields to {max(shape)} points each"
-        )
-    for n in shape:
-        if n % factor or n < 2 * factor:
-            below = max(n // factor, 2) * factor
-            raise ShapeError(
-                f"a grid of {shape[0]} x {shape[1]} points cannot be halved "
-                f"{factor.bit_length() - 1} times: points per axis must be a multiple "
-                f"of {factor}, such as {below} or {below + factor}"
-            )

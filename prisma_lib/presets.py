@@ -49,8 +49,8 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class ModelConfig(Settings):
-    """The settings of a PRISMA network.
+class BackboneSettings(Settings):
+    """The settings of a U-shaped neural operator.
 
     Args:
         widths: Channels per level, fine to coarse.
@@ -59,9 +59,6 @@ class ModelConfig(Settings):
         groups: Diagonal blocks of the spectral weights.
         embedding: Length E of the noise-level embedding.
         dropout: Probability of dropping a feature in training, in [0, 1).
-        strategy: Name of a `Strategy`: how the residual enters the network.
-        gate_input: "rms" feeds the gates the signed mean and the log rms of the
-            residual; "paper" feeds the signed mean alone.
 
     Raises:
         ConfigError: When a setting is out of range or two do not fit.
@@ -76,13 +73,6 @@ class ModelConfig(Settings):
             "blocks": (1, 1, 1, 1),
             "embedding": 128,
         },
-        "paper": {  # 64 million parameters
-            "widths": (64, 128, 224, 256),
-            "modes": (32, 16, 8, 4),
-            "blocks": (2, 2, 2, 2),
-            "embedding": 256,
-            "dropout": 0.13,
-        },
     }
 
     widths: tuple[int, ...] = (32, 48, 64)
@@ -91,15 +81,8 @@ class ModelConfig(Settings):
     groups: int = 4
     embedding: int = 64
     dropout: float = 0.0
-    strategy: str = "sra"
-    gate_input: str = "rms"
 
     def __post_init__(self) -> None:
-        if self.strategy not in [s.value for s in Strategy]:
-            known = [s.value for s in Strategy]
-            raise unknown_name("residual strategy", self.strategy, known)
-        if self.gate_input not in ("rms", "paper"):
-            raise unknown_name("gate input", self.gate_input, ["rms", "paper"])
         if not len(self.widths) == len(self.modes) == len(self.blocks):
             raise ConfigError(
                 f"widths={self.widths}, modes={self.modes}, blocks={self.blocks}: "
@@ -117,3 +100,45 @@ class ModelConfig(Settings):
     def factor(self) -> int:
         """What a grid's points per axis must be divisible by."""
         return 2 ** (len(self.widths) - 1)
+
+    @property
+    def shape(self) -> dict[str, Any]:
+        """The settings that every such operator has, by name."""
+        known = [entry.name for entry in fields(BackboneSettings)]
+        return {name: getattr(self, name) for name in known}
+
+
+@dataclass(frozen=True)
+class ModelConfig(BackboneSettings):
+    """The settings of a PRISMA network: those of its backbone, and two more.
+
+    Args:
+        strategy: Name of a `Strategy`: how the residual enters the network.
+        gate_input: "rms" feeds the gates the signed mean and the log rms of the
+            residual; "paper" feeds the signed mean alone.
+
+    Raises:
+        ConfigError: When a setting is out of range or two do not fit.
+    """
+
+    PRESETS = {  # noqa: RUF012
+        **BackboneSettings.PRESETS,
+        "paper": {  # 64 million parameters
+            "widths": (64, 128, 224, 256),
+            "modes": (32, 16, 8, 4),
+            "blocks": (2, 2, 2, 2),
+            "embedding": 256,
+            "dropout": 0.13,
+        },
+    }
+
+    strategy: str = "sra"
+    gate_input: str = "rms"
+
+    def __post_init__(self) -> None:
+        if self.strategy not in [s.value for s in Strategy]:
+            known = [s.value for s in Strategy]
+            raise unknown_name("residual strategy", self.strategy, known)
+        if self.gate_input not in ("rms", "paper"):
+            raise unknown_name("gate input", self.gate_input, ["rms", "paper"])
+        super().__post_init__()

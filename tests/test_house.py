@@ -44,7 +44,7 @@ fields philox
 shapes flows flux_form diffusionpde
 pdes tasks observe conditioning pool posterior steps
 nn edm presets
-units
+units denoiser
 model
 memory
 sample precision anatomy

@@ -45,14 +45,13 @@ from prisma_lib.baselines.guidance import Losses, Moment, Target, Weights
 from prisma_lib.baselines.guided import GuidedSolver, guided
 from prisma_lib.baselines.prior import Prior
 from prisma_lib.baselines.published import Residual, published_residual
-from prisma_lib.errors import ConfigError
 from prisma_lib.grids import Grid
 from prisma_lib.model import place
 from prisma_lib.nn.sra import Strategy
 from prisma_lib.nn.uno import UNO, BackboneConfig
 from prisma_lib.observe import Pair
 from prisma_lib.pdes.base import PDE
-from prisma_lib.presets import Settings
+from prisma_lib.presets import BackboneSettings
 
 COORDINATES = 2
 
@@ -75,59 +74,17 @@ SWITCH = 1.0  # noise level below which the coefficients follow it
 
 
 @dataclass(frozen=True)
-class OperatorConfig(Settings):
-    """The settings of a U-shaped neural operator.
+class OperatorConfig(BackboneSettings):
+    """The settings of the prior's operator: those of any backbone, and one more.
 
     Args:
-        widths: Channels per level, fine to coarse.
-        modes: Largest kept mode number per level.
-        blocks: Blocks per level and direction.
-        groups: Diagonal blocks of the spectral weights.
-        embedding: Length of the noise-level embedding, even.
-        dropout: Probability of dropping a feature in training, in [0, 1).
         local: Whether 3 x 3 convolutions mix neighbouring points.
 
     Raises:
         ConfigError: When a setting is out of range or two do not fit.
     """
 
-    PRESETS = {  # noqa: RUF012
-        "tiny": {"widths": (12, 16, 24), "modes": (4, 3, 1), "embedding": 16},
-        "small": {},
-        "base": {
-            "widths": (48, 64, 104, 128),
-            "modes": (12, 8, 6, 3),
-            "blocks": (1, 1, 1, 1),
-            "embedding": 128,
-        },
-    }
-
-    widths: tuple[int, ...] = (32, 48, 64)
-    modes: tuple[int, ...] = (8, 6, 3)
-    blocks: tuple[int, ...] = (1, 1, 1)
-    groups: int = 4
-    embedding: int = 64
-    dropout: float = 0.0
     local: bool = True
-
-    def __post_init__(self) -> None:
-        if not len(self.widths) == len(self.modes) == len(self.blocks):
-            raise ConfigError(
-                f"widths={self.widths}, modes={self.modes}, blocks={self.blocks}: "
-                "give one value per level in each"
-            )
-        if any(width % self.groups for width in self.widths):
-            raise ConfigError(
-                f"groups={self.groups} does not divide every width of {self.widths}: "
-                "choose a common divisor"
-            )
-        if not 0 <= self.dropout < 1:
-            raise ConfigError(f"dropout={self.dropout} must lie in [0, 1)")
-
-    @property
-    def factor(self) -> int:
-        """What a grid's points per axis must be divisible by."""
-        return 2 ** (len(self.widths) - 1)
 
 
 class FunDPS(Prior):
@@ -147,16 +104,11 @@ class FunDPS(Prior):
                 inputs=self.channels + COORDINATES,
                 outputs=self.channels,
                 residuals=0,
-                widths=config.widths,
-                modes=config.modes,
-                blocks=config.blocks,
-                groups=config.groups,
-                embedding=config.embedding,
-                dropout=config.dropout,
                 strategy=Strategy.NONE,
                 summary=0,
                 periodic=self.pde.periodic,
                 local=config.local,
+                **config.shape,
             )
         )
 

@@ -22,9 +22,9 @@ from torch import Tensor, nn
 from prisma_lib import memory
 from prisma_lib.baselines.base import Baseline
 from prisma_lib.checks import warn_of_range
+from prisma_lib.denoiser import check_grid
 from prisma_lib.edm import SIGMA_DATA, Levels
 from prisma_lib.errors import ConfigError
-from prisma_lib.model import check_grid
 from prisma_lib.observe import Observation, Pair
 from prisma_lib.pdes.base import PDE, Field, Statistics
 from prisma_lib.solver import Draws

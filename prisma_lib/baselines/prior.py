@@ -3,23 +3,20 @@
 from abc import abstractmethod
 from typing import Any, ClassVar
 
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from prisma_lib.baselines.base import Baseline
-from prisma_lib.checks import warn_of_range
-from prisma_lib.edm import SIGMA_DATA, Levels, precondition
+from prisma_lib.denoiser import Denoiser
+from prisma_lib.edm import Levels, precondition
 from prisma_lib.grids import Grid
-from prisma_lib.model import check_grid
-from prisma_lib.observe import Observation, Pair
+from prisma_lib.observe import Pair
 from prisma_lib.pdes.base import PDE, Statistics
-from prisma_lib.units import Errors
 
 BYTES = 4  # of a number in float32
 
 
-class Prior(Baseline):
+class Prior(Denoiser, Baseline):
     """A denoiser of pairs `(a, u)` that sees no observation.
 
     Args:
@@ -31,14 +28,11 @@ class Prior(Baseline):
         ShapeError: When the grid is not divisible by the pooling factor.
     """
 
-    maps: ClassVar[
-        int
-    ]  # feature maps of the finest level that a guided step keeps, from above
+    # Feature maps of the finest level that a guided step keeps, from above.
+    maps: ClassVar[int]
 
     def __init__(self, pde: PDE, config: Any, statistics: Statistics) -> None:
         super().__init__(pde, config, statistics)
-        self._pdes = {pde.grid.shape: pde}  # one per grid: every call asks for it
-        check_grid(pde.grid.shape, config.factor)
         self.backbone = self.build()
 
     @abstractmethod
@@ -75,43 +69,10 @@ class Prior(Baseline):
         grid = self.pde_on((x_sigma.shape[-2], x_sigma.shape[-1])).grid
         return skip * x_sigma + out * self.call(scale * x_sigma, c.noise, grid)
 
-    def errors(self, x_0: Pair, sigma: Levels, noise: Pair, mask: Pair) -> Errors:
-        """Computes the denoising error of each image; the mask plays no part."""
-        x_sigma = x_0 + sigma[:, None, None, None] * noise
-        return (self(x_sigma, sigma) - x_0).square().mean((1, 2, 3))
-
-    def condition(self, observation: Observation) -> tuple[Pair, Pair]:
-        """Normalises what was measured.
-
-        Args:
-            observation: What was measured, physical units.
-
-        Returns:
-            The normalised observed values, 0 where unobserved, and the mask.
-
-        Raises:
-            ShapeError: When the grid cannot be pooled.
-
-        Warns:
-            UserWarning: When values do not look like those of the training.
-        """
-        check_grid(observation.shape, self.config.factor)
-        x_obs, mask = self.normalise(observation.x), observation.mask
-        split = (x.split(self.pde.channels, 1) for x in (x_obs / SIGMA_DATA, mask))
-        for name, z, seen in zip("au", *split, strict=True):
-            warn_of_range(name, z, seen)
-        return torch.where(mask > 0, x_obs, torch.zeros_like(x_obs)), mask
-
-    def pde_on(self, shape: tuple[int, int]) -> PDE:
-        """Returns the equation on a grid.
-
-        Raises:
-            ShapeError: When the grid is not square or cannot be pooled.
-        """
-        if shape not in self._pdes:
-            check_grid(shape, self.config.factor)
-            self._pdes[shape] = self.pde.resized(shape[0])
-        return self._pdes[shape]
+    def denoised(self, x_0: Pair, x_sigma: Pair, sigma: Levels, mask: Pair) -> Pair:
+        """Denoises noisy states; neither mask nor clean pairs play a part."""
+        out: Pair = self(x_sigma, sigma)
+        return out
 
     def per_draw(self, shape: tuple[int, int]) -> int:
         """Estimates the bytes that a guided step takes for one draw, from above."""

@@ -1,0 +1,127 @@
+"""What all denoisers have in common: grids, observations, and the error of training."""
+
+from abc import abstractmethod
+from typing import Any
+
+import torch
+
+from prisma_lib.checks import warn_of_range
+from prisma_lib.edm import SIGMA_DATA, Levels
+from prisma_lib.errors import ShapeError
+from prisma_lib.observe import Observation, Pair
+from prisma_lib.pdes.base import PDE, Statistics
+from prisma_lib.units import Errors, Normalised
+
+
+class Denoiser(Normalised):
+    """A network that takes noise out of pairs, on every grid that it can pool.
+
+    Args:
+        pde: The equation, on the grid that the network is trained on.
+        config: Settings of the network, with the pooling `factor`.
+        statistics: Mean and standard deviation per field, shared by its channels, and
+            the residual of the stored truth, all in physical units.
+
+    Raises:
+        ShapeError: When the grid is not divisible by the pooling factor.
+    """
+
+    def __init__(self, pde: PDE, config: Any, statistics: Statistics) -> None:
+        super().__init__(pde, config, statistics)
+        self._pdes = {pde.grid.shape: pde}  # one per grid: every call asks for it
+        check_grid(pde.grid.shape, config.factor)
+
+    @abstractmethod
+    def denoised(self, x_0: Pair, x_sigma: Pair, sigma: Levels, mask: Pair) -> Pair:
+        """Denoises as in training.
+
+        Args:
+            x_0: Clean pairs, normalised, of which the points in the mask are observed.
+            x_sigma: Noisy states.
+            sigma: Their noise levels.
+            mask: 1 where observed.
+        """
+
+    def errors(self, x_0: Pair, sigma: Levels, noise: Pair, mask: Pair) -> Errors:
+        """Computes the denoising error of each image.
+
+        Args:
+            x_0: Clean pairs, normalised.
+            sigma: Noise levels.
+            noise: Noise of unit variance.
+            mask: 1 where observed.
+
+        Returns:
+            Mean over fields and points of the squared error, without a weight.
+
+        Reference:
+            PRISMA, algorithm 1. arXiv 2512.01370.
+        """
+        x_sigma = x_0 + sigma[:, None, None, None] * noise
+        denoised = self.denoised(x_0, x_sigma, sigma, mask)
+        return (denoised - x_0).square().mean((1, 2, 3))
+
+    def condition(self, observation: Observation) -> tuple[Pair, Pair]:
+        """Prepares an observation for the denoiser.
+
+        Args:
+            observation: What was measured, physical units.
+
+        Returns:
+            The normalised observed values, 0 where unobserved, and the mask.
+
+        Raises:
+            ShapeError: When the grid cannot be pooled.
+
+        Warns:
+            UserWarning: When values do not look like those of the training.
+        """
+        self.check_shape(observation.shape)
+        mask = observation.mask
+        x_obs = self.normalise(observation.x)
+        split = (x.split(self.pde.channels, 1) for x in (x_obs / SIGMA_DATA, mask))
+        for name, z, seen in zip("au", *split, strict=True):
+            warn_of_range(name, z, seen)
+        return torch.where(mask > 0, x_obs, torch.zeros_like(x_obs)), mask
+
+    def check_shape(self, shape: tuple[int, int]) -> None:
+        """Refuses a grid that cannot be pooled.
+
+        Raises:
+            ShapeError: When the grid is not square or cannot be pooled.
+        """
+        check_grid(shape, self.config.factor)
+
+    def pde_on(self, shape: tuple[int, int]) -> PDE:
+        """Returns the equation on a grid.
+
+        Raises:
+            ShapeError: When the grid is not square or cannot be pooled.
+        """
+        if shape not in self._pdes:
+            check_grid(shape, self.config.factor)
+            self._pdes[shape] = self.pde.resized(shape[0])
+        return self._pdes[shape]
+
+
+def check_grid(shape: tuple[int, int], factor: int) -> None:
+    """Refuses grids that are not square or that the pooling levels cannot divide.
+
+    Equations have one `size`: their solvers, noise and stored data are square.
+
+    Raises:
+        ShapeError: Naming the nearest valid sizes.
+    """
+    if shape[0] != shape[1]:
+        raise ShapeError(
+            f"a grid of {shape[0]} x {shape[1]} points is not square: an equation has "
+            f"one size for both axes; resample the fields to {max(shape)} points each"
+        )
+    for n in shape:
+        if n % factor or n < 2 * factor:
+            below = max(n // factor, 2) * factor
+            raise ShapeError(
+                f"a grid of {shape[0]} x {shape[1]} points cannot be halved "
+                f"{factor.bit_length() - 1} times: points per axis must be a multiple "
+                f"of {factor}, such as {below} or {below + factor}"
+            )
