@@ -45,7 +45,10 @@ COLUMNS = dict.fromkeys(REGIMES, CELL) | {
         *("scale", "size", "regime", "pde", "direction", "methods", "same"),
         *("reversed", "open", "verdict"),
     ),
-    "claims": ("scale", "size", "claim", "text", "verdict", "evidence"),
+    "claims": (
+        *("scale", "size", "claim", "text", "notebook", "paper", "verdict", "evidence"),
+        *("n", "device"),
+    ),
 }
 
 Table = list[dict[str, object]]

@@ -198,7 +198,7 @@ def test_claims_follow_the_numbers(good, verdict):
     sign, slow = (1, {"seconds_per_sample": 9}) if good else (-1, {})
     burgers = {"pde": "burgers", "direction": "reconstruct", "regime": "sparse"}
     burgers["setting"] = "size=32;columns=5"
-    noisy, spectral = {"regime": "noisy"}, {"metric": claims.SPECTRAL}
+    noisy, spectral = {"regime": "noisy"}, {"metric": "spectral_power_error"}
     rows = [
         row("PRISMA", 10 - 5 * sign, 20, **noisy),
         row("FunDPS", 10, 200, **noisy, **slow),

@@ -1,0 +1,105 @@
+"""What a claim is judged by, and what a judgement says."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from prisma_lib import results
+from prisma_lib.ranks import FAILS, HOLDS, OPEN, Order
+from prisma_lib.tables import Entry
+
+OURS = "PRISMA"
+NO_ROWS = "no rows to compare"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """All rows at one scale.
+
+    Args:
+        entries: Entries of the tables of one grid, one draw each.
+        ranks: Average ranks of these entries.
+        orders: Orders of the methods in each cell of these entries.
+        rows: Result rows of all sweeps at this scale.
+    """
+
+    entries: Sequence[Entry]
+    ranks: Sequence[Mapping[str, object]]
+    orders: Sequence[Order]
+    rows: Sequence[results.Row]
+
+    def pairs(self, others: Sequence[str]) -> list[tuple[Entry, Entry]]:
+        """Lists PRISMA's entries with another method's in the same cell."""
+        return [
+            (mine, other)
+            for mine in self.entries
+            for other in self.entries
+            if mine.method == OURS and other.method in others
+            if (mine.regime, mine.column) == (other.regime, other.column)
+        ]
+
+    def select(self, **wanted: str) -> list[results.Row]:
+        """Lists the rows that have these values in these columns."""
+        return [
+            row
+            for row in self.rows
+            if all(str(row[column]) == value for column, value in wanted.items())
+        ]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """How a claim was judged.
+
+    Args:
+        verdict: `HOLDS`, `FAILS` or `OPEN`.
+        evidence: Our numbers, in words.
+        rows: The result rows that they stand in.
+    """
+
+    verdict: str
+    evidence: str
+    rows: Sequence[results.Row] = ()
+
+    def distinct(self, column: str) -> str:
+        """Lists what the rows have in a column, each once."""
+        return "; ".join(dict.fromkeys(str(row[column]) for row in self.rows))
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One of the paper's claims.
+
+    Args:
+        text: What the paper says, in this project's words.
+        notebook: Where ours is measured.
+        paper: The paper's own numbers, in words.
+        judge: Judges it; it is given all rows at one scale.
+    """
+
+    text: str
+    notebook: str
+    paper: str
+    judge: Callable[[Evidence], Finding]
+
+
+def judged(
+    good: int,
+    count: int,
+    what: str,
+    *,
+    share: float = 1.0,
+    rows: Sequence[results.Row] = (),
+) -> Finding:
+    """Says that a claim holds when enough of its cases do; without one it is open.
+
+    Args:
+        good: Cases that speak for it.
+        count: All cases.
+        what: Names the cases.
+        share: The share of the cases that must speak for it.
+        rows: The rows of the cases.
+    """
+    if not count:
+        return Finding(OPEN, NO_ROWS)
+    verdict = HOLDS if good >= share * count else FAILS
+    return Finding(verdict, f"{good} of {count} {what}", rows)
