@@ -55,7 +55,8 @@ preset: str = "small"  # size of the network: tiny, small, base or paper
 images: int = 200_000  # problems of the whole recipe, which `make train` runs
 budget: int = 6_400  # problems after which this notebook ends its training
 batch: int = 32  # problems per step
-learning_rate: float = 2e-3  # peak of AdamW's learning rate
+optimiser: str = "muon"  # muon or adamw
+learning_rate: float = 4e-3  # peak of the learning rate
 problems: int = 16  # unseen test problems
 sampler_steps: int = 8  # steps of the sampler for each prediction
 processes: int = 1  # how many of this machine train together
@@ -73,7 +74,8 @@ interactive: bool = True  # a progress bar, and a slider below the static figure
 # %%
 Path(out).mkdir(parents=True, exist_ok=True)
 recipe = {"pde": pde, "size": size, "preset": preset, "batch": batch, "seed": seed}
-recipe |= {"images": min(images, budget), "learning_rate": learning_rate}
+recipe |= {"optimiser": optimiser, "learning_rate": learning_rate}
+recipe["images"] = min(images, budget)
 recipe["warmup"] = min(3_200, recipe["images"] // 8)
 config = training.TrainConfig(**recipe)
 state = training.start(config, resolve(device))
