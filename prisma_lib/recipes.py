@@ -124,13 +124,17 @@ def optimiser(
         raise unknown_name("optimiser", kind, OPTIMISERS)
     settings: dict[str, Any] = {"lr": learning_rate, "weight_decay": weight_decay}
     weights = list(model.parameters())
-    if kind == "adamw":
-        return Optimisers([torch.optim.AdamW(weights, betas=BETAS, **settings)], [])
-    shared = [(p, _matrix(p)) for p in weights if _is_matrix(p)]
-    rest = [p for p in weights if not _is_matrix(p)]
-    matrices = [matrix for _, matrix in shared]
-    muon = torch.optim.Muon(matrices, adjust_lr_fn="match_rms_adamw", **settings)
-    return Optimisers([torch.optim.AdamW(rest, betas=BETAS, **settings), muon], shared)
+    shared = [(p, _matrix(p)) for p in weights if kind == "muon" and _is_matrix(p)]
+    held = {id(p) for p, _ in shared}
+    rest = [p for p in weights if id(p) not in held]
+    parts: list[torch.optim.Optimizer] = []
+    parts.append(torch.optim.AdamW(rest, betas=BETAS, **settings))
+    # Some networks, such as FNO, have no matrix of their own, which Muon refuses.
+    if shared:
+        matrices = [matrix for _, matrix in shared]
+        settings["adjust_lr_fn"] = "match_rms_adamw"
+        parts.append(torch.optim.Muon(matrices, **settings))
+    return Optimisers(parts, shared)
 
 
 def _is_matrix(p: Tensor) -> bool:

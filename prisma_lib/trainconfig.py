@@ -45,7 +45,7 @@ class TrainConfig:
         weight_decay: Decoupled weight decay, in [0, 1].
         ema_half_life: Half-life of the weight average, in images.
         clip: Largest norm of the gradient.
-        optimiser: "adamw" or "muon".
+        optimiser: "muon" or "adamw"; see `recipes.optimiser`.
         precision: "float32", or "bf16": matrix products and convolutions in bfloat16;
             weights, residual, Fourier transforms and loss stay in float32.
         weighting: "edm" or "min_snr": how noise levels count in the loss.
@@ -73,12 +73,12 @@ class TrainConfig:
     images: int = 200_000
     minutes: float | None = None
     batch: int = 32
-    learning_rate: float = 2e-3
+    learning_rate: float = 4e-3
     warmup: int = 3_200
     weight_decay: float = 1e-4
     ema_half_life: int = 10_000
     clip: float = 1.0
-    optimiser: str = "adamw"
+    optimiser: str = "muon"
     precision: str = "float32"
     weighting: str = "edm"
     data: str | None = None

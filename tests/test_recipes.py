@@ -1,5 +1,7 @@
 """What recipes choose between: loss weights and optimisers."""
 
+from copy import deepcopy
+
 import pytest
 import torch
 from torch import nn
@@ -79,6 +81,22 @@ def test_muon_moves_the_matrices_that_the_network_uses_along_orthogonal_directio
         torch.testing.assert_close(
             changes[name].abs(), torch.full_like(changes[name], 0.1)
         )
+
+
+def test_muon_is_adamw_where_there_is_no_matrix():
+    net = nn.Conv1d(3, 4, 1)  # how FNO writes its linear layers
+    grad = [torch.randn_like(p) for p in net.parameters()]
+    moved = []
+    for kind in ("adamw", "muon"):
+        copied = deepcopy(net)
+        moves = optimiser(kind, copied, 0.1, 0.5)
+        for p, g in zip(copied.parameters(), grad, strict=True):
+            p.grad = g
+        moves.step(0.1)
+        moved.append(list(copied.parameters()))
+
+    for one, other in zip(*moved, strict=True):
+        assert torch.equal(one, other)
 
 
 def test_weight_decay_shrinks_every_weight_with_either_optimiser(net):

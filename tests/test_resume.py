@@ -165,7 +165,7 @@ def run(three_steps, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
-        ({"learning_rate": 1e-3}, r"learning_rate: 0.002 -> 0.001"),
+        ({"learning_rate": 1e-3}, r"learning_rate: 0.004 -> 0.001"),
         ({"batch": 4}, r"batch: 8 -> 4"),
         ({"images": 800}, r"images: 160 -> 800"),
         ({"preset": "small"}, r"model.widths: \[12, 16, 24\] -> \[32, 48, 64\]"),
