@@ -12,10 +12,10 @@
 # Every table of errors, from the committed result rows alone, with the paper's number
 # beside ours. The paper's errors are at $128^2$ with 64 million parameters, ours on the
 # grid that each table names, so that the numbers do not compare; what can be compared
-# is the order of methods and what the paper claims of it (ids C01 to C26). **The table
-# of claims below is the answer: each holds, does not hold, or cannot be said at this
-# scale.** It is written anew from the rows whenever this notebook runs, so that it
-# cannot fall behind them.
+# is the order of methods and what the paper claims of it (ids C01 to C26 for claims,
+# E01 to E29 for tables and figures). **The table of claims below is the answer: each
+# holds, does not hold, or cannot be said at this scale.** It is written anew from the
+# rows whenever this notebook runs, so that it cannot fall behind them.
 #
 # Needs nothing but `outputs/results` and `outputs/tables/paper.csv`. Runs in seconds.
 
@@ -25,7 +25,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 from IPython.display import Markdown, display
 
-from prisma_lib import charts, markdown, ranks, report, results, tables
+from prisma_lib import charts, markdown, ranks, report, results, tables, verdicts
 from prisma_lib.provenance import ROOT
 
 # %% tags=["parameters"]
@@ -97,6 +97,34 @@ rank_bars = charts.rank_bars(
     [row for row in made["ranks"] if (row["scale"], row["size"]) == largest]
 )
 plt.show()
+
+# %% [markdown]
+# A point is the rank in one column, the bar their average: a method that is best in
+# some columns and last in others has the same average as one that is always in between.
+
+# %%
+charts.rank_distributions(shown, found.paper)
+plt.show()
+
+# %% [markdown]
+# ## Spectra under noise
+#
+# The error of the power spectrum of one draw, in percent, where noise covers every
+# point (the paper's table of spectral power). A method can be far from the truth point
+# by point and still be as rough as it.
+
+# %%
+spectral = [
+    row
+    for rows in found.rows.values()
+    for row in rows
+    if (row["metric"], row["regime"], row["scale"])
+    == ("spectral_power_error", "noisy", largest[0])
+]
+for pde in dict.fromkeys(row["pde"] for row in spectral):
+    mine = [row for row in spectral if row["pde"] == pde]
+    text = verdicts.measured(mine, "spectral_power_error")
+    display(Markdown(f"**{pde}**\n\n{text}"))
 
 # %% [markdown]
 # ## Time against error

@@ -32,6 +32,8 @@ class Benchmark:
         u: Solution fields.
         statistics: Statistics of the training data.
         seed: Seed of problems, masks and noise.
+        rate: Share of points with a sensor where observations are sparse.
+        index: Numbers of the problems in their split; by default from 0 on.
     """
 
     pde: PDE
@@ -39,15 +41,49 @@ class Benchmark:
     u: Field
     statistics: Statistics
     seed: int
+    rate: float = RATE
+    index: tuple[int, ...] = ()
 
     @property
     def n(self) -> int:
         """Number of problems."""
         return len(self.a)
 
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """Number of each problem in its split."""
+        return self.index or tuple(range(self.n))
+
+    @property
+    def origins(self) -> list[int]:
+        """Says which problems are not independent; see `PDE.origins`."""
+        held_out = data.SPLITS["test"]
+        return self.pde.origins([held_out + i for i in self.numbers])
+
+    def part(self, places: Sequence[int]) -> "Benchmark":
+        """Returns some of the problems; they are asked what all of them are asked.
+
+        Args:
+            places: Where they stand here.
+        """
+        rows, numbers = list(places), self.numbers
+        index = tuple(numbers[place] for place in rows)
+        return replace(self, a=self.a[rows], u=self.u[rows], index=index)
+
     def first(self, n: int) -> "Benchmark":
-        """Returns the first `n` problems; they are asked what all of them are asked."""
-        return replace(self, a=self.a[:n], u=self.u[:n])
+        """Returns the first `n` problems; see `part`."""
+        return self.part(range(min(n, self.n)))
+
+    def few(self, n: int) -> "Benchmark":
+        """Returns `n` problems of as many origins as the first or evenly spread ones.
+
+        Independent ones are the first `n`; times of one trajectory would say little.
+        """
+        if n >= self.n:
+            return self
+        origins, spread = self.origins, [i * self.n // n for i in range(n)]
+        choices: list[Sequence[int]] = [range(n), spread]
+        return self.part(max(choices, key=lambda c: len({origins[i] for i in c})))
 
     def noise_sd(self, regime: str, noise: float = NOISE_SD) -> tuple[float, float]:
         """Returns the standard deviation of sensor noise on `a` and on `u`.
@@ -118,7 +154,7 @@ def observation_of(
     direction: Direction,
     regime: str,
     *,
-    rate: float = RATE,
+    rate: float | None = None,
     columns: int = COLUMNS,
     noise: float = NOISE_SD,
 ) -> Observation:
@@ -130,7 +166,7 @@ def observation_of(
         regime: "full", "sparse" (points with probability `rate`, or `columns` where the
             equation's sensors stand at columns) or "noisy" (every point, with Gaussian
             noise).
-        rate: Share of observed points.
+        rate: Share of observed points; by default that of the problems.
         columns: Number of observed columns.
         noise: Standard deviation of the noise in units of the field's.
 
@@ -138,12 +174,12 @@ def observation_of(
         ConfigError: When the equation has no such cell.
     """
     check_cell(problems.pde, direction, regime)
-    index, key = range(problems.n), problems.seed
+    index, key = problems.numbers, problems.seed
     density = "sparse" if regime == "sparse" else "full"
     task = f"{density}_{'forward' if direction == 'forward' else 'inverse'}"
     seen = observe(
         *(task, problems.a, problems.u),
-        rate=rate,
+        rate=problems.rate if rate is None else rate,
         columns=columns if problems.pde.sensors == "columns" else None,
         key=key,
         index=index,
@@ -170,8 +206,10 @@ def observations_of(problems: Benchmark, asked: Sequence[Cell]) -> Observation:
     return Observation(*map(torch.cat, parts))
 
 
-def setting(pde: PDE, regime: str) -> str:
+def setting(problems: Benchmark, regime: str) -> str:
     """Names the grid of a cell and what its regime hides, as result rows do."""
-    sensors = f"columns={COLUMNS}" if pde.sensors == "columns" else f"rate={RATE:g}"
+    sensors = f"rate={problems.rate:g}"
+    if problems.pde.sensors == "columns":
+        sensors = f"columns={COLUMNS}"
     hidden = {"sparse": f";{sensors}", "noisy": f";noise_sd={NOISE_SD:g}"}
-    return f"size={pde.size}" + hidden.get(regime, "")
+    return f"size={problems.pde.size}" + hidden.get(regime, "")

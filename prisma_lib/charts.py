@@ -18,7 +18,8 @@ from prisma_lib import results
 from prisma_lib.cells import REGIMES
 from prisma_lib.markdown import label
 from prisma_lib.plots import style
-from prisma_lib.tables import METHODS, TRUTH, Entry
+from prisma_lib.ranks import TIES, column_ranks, scores_of
+from prisma_lib.tables import METHODS, Entry, Paper
 
 ROW = 0.28  # inches per bar
 SIZES = (30, 200)  # points squared: few steps, many steps
@@ -28,7 +29,7 @@ def frame(every: Sequence[Entry]) -> pd.DataFrame:
     """Returns entries with a number as a data frame.
 
     Args:
-        every: Entries of one grid. What made the truth is left out.
+        every: Entries of one grid. Those that err by rounding only are left out.
 
     Returns:
         The columns regime, cell, method, label, steps, value, low, high, seconds.
@@ -46,7 +47,7 @@ def frame(every: Sequence[Entry]) -> pd.DataFrame:
             "seconds": results.number(entry.row, "seconds_per_sample"),
         }
         for entry in every
-        if entry.value is not None and entry.usual and entry.method != TRUTH
+        if entry.value is not None and entry.usual and not entry.rounding
     ]
     columns = ["regime", "cell", "method", "label", "steps"]
     columns += ["value", "low", "high", "seconds"]
@@ -193,4 +194,37 @@ def rank_bars(ranks: Sequence[Mapping[str, Any]]) -> Figure:
         if not regimes:
             axes[0][0].set_axis_off()
             axes[0][0].text(0.5, 0.5, "one method ranks nothing", ha="center")
+    return figure
+
+
+def rank_distributions(every: Sequence[Entry], paper: Paper) -> Figure:
+    """Draws the rank of each method in every column, and its mean, by regime.
+
+    Args:
+        every: Entries of one grid.
+        paper: The paper's numbers, which say what columns are ranked.
+    """
+    rows = [
+        {"regime": regime, "method": f"{who[0]} {who[1] or ''}".strip(), "rank": rank}
+        for (_, regime), scores in scores_of(every, paper).items()
+        for who, ranked in column_ranks(scores, TIES[regime]).items()
+        for rank in ranked
+    ]
+    data = pd.DataFrame(rows, columns=["regime", "method", "rank"])
+    regimes = [regime for regime in REGIMES if regime in {*data["regime"]}]
+    wide, tall = max(1, len(regimes)), max(1, data["method"].nunique())
+    with style():
+        figure, axes = plt.subplots(
+            1, wide, figsize=(3.2 * wide, 1 + 1.5 * ROW * tall), squeeze=False
+        )
+        for axis, regime in zip(axes[0], regimes, strict=False):
+            mine = data[data["regime"] == regime]
+            common = {"data": mine, "y": "method", "x": "rank", "ax": axis}
+            sns.stripplot(**common, color="C5", jitter=0.2, alpha=0.7)
+            sns.pointplot(
+                **common, color="black", errorbar=None, marker="|", linestyle="none"
+            )
+            axis.set(title=regime, xlabel="rank in a column, 1 is best", ylabel="")
+        if not regimes:
+            axes[0][0].set_axis_off()
     return figure

@@ -1,6 +1,7 @@
-"""Methods side by side, in every cell that applies, slow ones on the first problems."""
+"""Methods side by side, in every cell that applies, slow ones on a few problems."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -9,7 +10,7 @@ from prisma_lib.baselines import Answers
 from prisma_lib.baselines.guided import GuidedSolver
 from prisma_lib.cells import Benchmark, Cell, cells
 from prisma_lib.errors import ConfigError, NumericsError
-from prisma_lib.judge import diverged, judge, steps_of
+from prisma_lib.judge import Answer, answered, diverged, steps_of
 from prisma_lib.pdes.base import PDE
 from prisma_lib.solver import Solver
 
@@ -26,7 +27,7 @@ def compare(
 ) -> list[results.Row]:
     """Evaluates baselines in every cell that applies to them.
 
-    A slow method answers the first few problems only; see `rows_of`.
+    A slow method answers a few problems only; see `answers_of`.
 
     Args:
         names: Names of baselines; "prisma" is the one trained with their budget.
@@ -54,58 +55,77 @@ def compare(
         rows += found
     if prisma:
         for n in sorted(nums):
-            rows += rows_of("prisma", lambda *_: prisma, problems.first(n), **labels)
+            rows += rows_of("prisma", lambda *_: prisma, problems.few(n), **labels)
     return rows
 
 
 def rows_of(
     name: str, solver_of: Answers, problems: Benchmark, **labels: Any
 ) -> Iterator[results.Row]:
-    """Evaluates a method in every cell that applies to it.
-
-    Args:
-        name: "prisma", or the name of a baseline: a slow one answers the first few
-            problems only, and cells of one direction with equal solvers in one batch.
-        solver_of: Makes the solver of a cell.
-        problems: Test problems.
-        **labels: Further columns of every row.
+    """Evaluates a method in every cell that applies to it; see `answers_of`.
 
     Yields:
         A row for each cell; that of a guided method names the weights, and has no
         value where they pull a draw to infinity.
+    """
+    for answer in answers_of(name, solver_of, problems, **labels):
+        yield from answer.rows()
+
+
+def answers_of(
+    name: str,
+    solver_of: Answers,
+    problems: Benchmark,
+    wanted: Sequence[Cell] | None = None,
+    **labels: Any,
+) -> Iterator[Answer]:
+    """Lets a method answer every cell that applies to it.
+
+    Args:
+        name: "prisma", or the name of a baseline: a slow one answers a few problems
+            only, and cells of one direction with equal solvers in one batch.
+        solver_of: Makes the solver of a cell.
+        problems: Test problems.
+        wanted: Cells; by default all of the equation's table.
+        **labels: Further columns of every row.
+
+    Yields:
+        An answer for each cell.
 
     Raises:
-        ConfigError: When no cell applies.
+        ConfigError: When no cell of the table applies.
     """
-    solvers = [(solver_of(*cell), cell) for cell in asked_of(name, problems.pde)]
+    every = asked_of(name, problems.pde)
+    mine = [cell for cell in every if wanted is None or cell in wanted]
+    solvers = [(solver_of(*cell), cell) for cell in mine]
     few = None
     title = "PRISMA"
-    if name != "prisma":
+    if name != "prisma" and solvers:
         few = baselines.limit(name, steps_of(solvers[0][0]))
         title = baselines.title(name)
-    asked = problems.first(few) if few else problems
+    asked = problems.few(few) if few else problems
     # Guidance may take other noise levels in another direction.
     alike = groupby(solvers, lambda pair: (pair[0], pair[1][0]))
     for (solver, _), pairs in alike:
         batch = [cell for _, cell in pairs]
         for part in [batch] if few else [[cell] for cell in batch]:
-            for row in _guarded(solver, asked, part, **{"method": title, **labels}):
-                yield row | {"setting": row["setting"] + guidance(solver)}
+            for answer in _guarded(solver, asked, part, **{"method": title, **labels}):
+                yield replace(answer, suffix=guidance(solver))
 
 
 def _guarded(
     solver: Solver, problems: Benchmark, part: Sequence[Cell], **labels: Any
-) -> list[results.Row]:
-    """Judges; where guidance pulls a draw to infinity, the row has no value."""
+) -> list[Answer]:
+    """Answers; where guidance pulls a draw to infinity, there is no answer."""
     try:
-        return judge(solver, problems, part, **labels)
+        return answered(solver, problems, part, **labels)
     except NumericsError:
         if not isinstance(solver, GuidedSolver):
             raise
     if len(part) == 1:
         return [diverged(solver, problems, part[0], **labels)]
     alone = (_guarded(solver, problems, [cell], **labels) for cell in part)
-    return [row for rows in alone for row in rows]
+    return [answer for answers in alone for answer in answers]
 
 
 def guidance(solver: Solver) -> str:

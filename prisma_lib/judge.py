@@ -6,7 +6,8 @@ them little more than one problem.
 
 import resource
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -15,8 +16,14 @@ from torch import Tensor
 
 from prisma_lib import devices, metrics, provenance, results
 from prisma_lib.cells import Benchmark, Cell, observations_of, setting
+from prisma_lib.errors import unknown_name
 from prisma_lib.pdes.base import Direction, Field
 from prisma_lib.solve import Draws, Solver
+
+PerProblem = Float[Tensor, " b"]
+
+RATIO = "error_ratio"
+SPECTRAL, IOU = "spectral_power_error", "iou"
 
 
 def errors(
@@ -29,6 +36,155 @@ def errors(
     if pde.error(direction) == "error_rate":
         return 100 * metrics.error_rate(a, problems.a, pde.snap)
     return 100 * metrics.relative_l2(a, problems.a)
+
+
+def spectral_errors(
+    problems: Benchmark, direction: Direction, a: Field, u: Field
+) -> PerProblem:
+    """Returns the error of the power spectrum of the wanted field, in percent."""
+    if direction != "inverse":
+        return 100 * metrics.spectrum_error(u, problems.u)
+    return 100 * metrics.spectrum_error(problems.pde.snap(a), problems.a)
+
+
+def overlaps(
+    problems: Benchmark, direction: Direction, a: Field, u: Field
+) -> PerProblem:
+    """Returns intersection over union of true and found shape, in percent.
+
+    A shape is where a signed distance `u` is negative, or an indicator `a` is 1.
+    """
+    if direction != "inverse":
+        return 100 * metrics.iou(u < 0, problems.u < 0)
+    return 100 * metrics.iou(problems.pde.snap(a) > 0, problems.a > 0)
+
+
+# What can be measured beside the error.
+FURTHER: dict[str, Callable[[Benchmark, Direction, Field, Field], PerProblem]] = {
+    SPECTRAL: spectral_errors,
+    IOU: overlaps,
+}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a solver answered in one cell.
+
+    Args:
+        problems: The problems.
+        cell: Direction and regime.
+        a: Draws of the input; `None` when the solver could not answer.
+        u: Draws of the solution, likewise.
+        about: Columns that all its rows share.
+        suffix: What rows add to the setting of the cell.
+    """
+
+    problems: Benchmark
+    cell: Cell
+    a: Draws | None
+    u: Draws | None
+    about: results.Row
+    suffix: str = ""
+
+    @property
+    def method(self) -> str:
+        """Name of the method."""
+        return str(self.about["method"])
+
+    def draw(self) -> tuple[Field, Field]:
+        """Returns the first draw of both fields; there must be one."""
+        assert self.a is not None
+        assert self.u is not None
+        return self.a[0], self.u[0]
+
+    def errors(self) -> PerProblem:
+        """Returns the error of the first draw of each problem, in percent."""
+        return errors(self.problems, self.cell[0], *self.draw())
+
+    def part(self, places: Sequence[int]) -> "Answer":
+        """Returns the first draw of some of the problems, as if they had been all.
+
+        Args:
+            places: Where they stand here.
+        """
+        rows = list(places)
+        problems = self.problems.part(rows)
+        a, u = (x[None, rows] for x in self.draw())
+        about = self.about | {"n": problems.n}
+        return replace(self, problems=problems, a=a, u=u, about=about)
+
+    def rows(self, further: Sequence[str] = ()) -> list[results.Row]:
+        """Judges one draw, and the mean of the draws if there are more.
+
+        Args:
+            further: What to measure of one draw beside its error, of `FURTHER`.
+
+        Returns:
+            Result rows; a single one without a value where there is no answer.
+
+        Raises:
+            ConfigError: When there is no such measure.
+        """
+        direction, error = self.cell[0], self.problems.pde.error(self.cell[0])
+        for name in further:
+            if name not in FURTHER:
+                raise unknown_name("measure", name, FURTHER)
+        if self.a is None or self.u is None:
+            empty = dict.fromkeys(("value", "low", "high", "seconds_per_sample"), "")
+            return [self._row(";diverged", error) | empty]
+        found = [self._measured("", error, self.errors())]
+        for name in further:
+            values = FURTHER[name](self.problems, direction, *self.draw())
+            found.append(self._measured("", name, values))
+        if len(self.a) > 1:
+            values = errors(self.problems, direction, self.a.mean(0), self.u.mean(0))
+            found.append(self._measured(f";mean_of={len(self.a)}", error, values))
+        return found
+
+    def over(self, other: "Answer") -> results.Row:
+        """Compares the error of one draw with another method's on the same problems.
+
+        Args:
+            other: An answer to some of the same problems, in the same cell.
+
+        Returns:
+            A row with the ratio of the mean errors and its paired interval.
+        """
+        numbers = self.problems.numbers
+        places = [numbers.index(number) for number in other.problems.numbers]
+        mine = self.part(places)
+        values = mine.errors()
+        return mine._measured(
+            f";over={other.method}", RATIO, values, over=other.errors()
+        )
+
+    def _row(self, suffix: str, metric: str) -> results.Row:
+        direction, regime = self.cell
+        return {
+            **self.about,
+            "direction": direction,
+            "regime": regime,
+            "setting": setting(self.problems, regime) + suffix + self.suffix,
+            "metric": metric,
+        }
+
+    def _measured(
+        self,
+        suffix: str,
+        metric: str,
+        values: PerProblem,
+        over: PerProblem | None = None,
+    ) -> results.Row:
+        """Makes the row of a mean; one trajectory alone has no interval."""
+        problems = self.problems
+        mean = values.mean() if over is None else values.mean() / over.mean()
+        numbers = {"value": f"{mean.item():.4g}", "low": "", "high": ""}
+        if problems.n == 1 or len({*problems.origins}) > 1:
+            low, high = metrics.bootstrap_interval(
+                values, key=problems.seed, over=over, origins=problems.origins
+            )
+            numbers |= {"low": f"{low:.4g}", "high": f"{high:.4g}"}
+        return {**self._row(suffix, metric), **numbers}
 
 
 def judge(
@@ -59,6 +215,21 @@ def judge(
         DataError: When the metric cannot judge the truth, such as misjudged points of a
             continuous field.
     """
+    told = {"method": method, "samples": samples, **labels}
+    found = answered(solver, problems, asked, **told)
+    return [row for answer in found for row in answer.rows()]
+
+
+def answered(
+    solver: Solver,
+    problems: Benchmark,
+    asked: Sequence[Cell],
+    *,
+    method: str,
+    samples: int = 1,
+    **labels: Any,
+) -> list[Answer]:
+    """Lets a solver answer all problems of several cells at once; see `judge`."""
     seen = observations_of(problems, asked)
     # A truth that cannot be judged is refused before the solver runs for hours.
     for direction, _ in asked:
@@ -79,26 +250,15 @@ def judge(
     shape = (len(asked), problems.n)
     draws = (x.unflatten(1, shape).unbind(1) for x in (a, u))
     return [
-        common | row
+        Answer(problems, cell, a_cell, u_cell, common)
         for cell, a_cell, u_cell in zip(asked, *draws, strict=True)
-        for row in _judged(problems, cell, a_cell, u_cell)
     ]
 
 
-def diverged(
-    solver: Solver, problems: Benchmark, cell: Cell, **labels: Any
-) -> results.Row:
-    """Makes the row of a cell that a solver could not answer: it has no value."""
-    direction, regime = cell
-    return {
-        **_about(solver, problems, problems.a.device),
-        "direction": direction,
-        "regime": regime,
-        "setting": setting(problems.pde, regime) + ";diverged",
-        "metric": problems.pde.error(direction),
-        **dict.fromkeys(("value", "low", "high", "seconds_per_sample"), ""),
-        **labels,
-    }
+def diverged(solver: Solver, problems: Benchmark, cell: Cell, **labels: Any) -> Answer:
+    """Makes the answer of a solver that could not give one: its row has no value."""
+    about = {**_about(solver, problems, problems.a.device), **labels}
+    return Answer(problems, cell, None, None, about)
 
 
 def _about(solver: Solver, problems: Benchmark, device: torch.device) -> results.Row:
@@ -111,27 +271,6 @@ def _about(solver: Solver, problems: Benchmark, device: torch.device) -> results
         "device": devices.describe(device),
         "seed": problems.seed,
     }
-
-
-def _judged(
-    problems: Benchmark, cell: Cell, a: Draws, u: Draws
-) -> Iterator[results.Row]:
-    """Judges one draw, and the mean of the draws if there are more."""
-    direction, regime = cell
-    judged = {"": (a[0], u[0])}
-    if len(a) > 1:
-        judged[f";mean_of={len(a)}"] = (a.mean(0), u.mean(0))
-    for suffix, (guess_a, guess_u) in judged.items():
-        values = errors(problems, direction, guess_a, guess_u)
-        low, high = metrics.bootstrap_interval(values, key=problems.seed)
-        numbers = {"value": values.mean().item(), "low": low, "high": high}
-        yield {
-            "direction": direction,
-            "regime": regime,
-            "setting": setting(problems.pde, regime) + suffix,
-            "metric": problems.pde.error(direction),
-            **{name: f"{number:.4g}" for name, number in numbers.items()},
-        }
 
 
 def steps_of(solver: Solver) -> int | None:

@@ -84,13 +84,15 @@ def one_grid(every: Sequence[Entry], paper: Paper) -> str:
         times = [results.number(e.row, "seconds_per_sample") for e in mine.values()]
         known = sorted(time for time in times if time is not None)
         middle = f"{known[len(known) // 2]:.2g}" if known else NOTHING
-        lines.append([name, *(interval(mine.get(cell)) for cell in cells), middle])
+        last = [*mine.values()][-1].row
+        about = [middle, str(last["calls"]), str(last["n"])]
+        lines.append([name, *(interval(mine.get(cell)) for cell in cells), *about])
     lines.append(published(paper, every[0].pde, cells))
-    head = ["method", *(f"{d}, {r}" for d, r in cells), "s/sample"]
+    head = ["method", *(f"{d}, {r}" for d, r in cells), "s/sample", "calls", "n"]
     row = every[-1].row
     commits = ", ".join(dict.fromkeys(entry.row["commit"] for entry in every))
     foot = (
-        f"n = {row['n']}, seed {row['seed']}, scale `{row['scale']}`, "
+        f"Seed {row['seed']}, scale `{row['scale']}`, "
         f"size={every[0].size}, commit {commits}, on {row['device']}."
     )
     return "\n\n".join([sheet(head, lines), *reasons(every), foot])
@@ -103,7 +105,7 @@ def published(paper: Paper, pde: str, cells: Sequence[tuple[str, str]]) -> list[
         for direction, regime in cells
     ]
     name = "*paper: PRISMA, 20 steps, 128 × 128, 64 M parameters*"
-    return [name, *(number(value, 4) for value in found), ""]
+    return [name, *(number(value, 4) for value in found), *[NOTHING] * 3]
 
 
 def label(entry: Entry) -> str:

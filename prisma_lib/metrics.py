@@ -6,7 +6,7 @@ fractions, not percent. What judges ensembles is in `ensembles.py` and can be im
 from here too.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -199,18 +199,27 @@ def iou(
 
 
 def bootstrap_interval(
-    values: PerProblem, key: int = 0, level: float = 0.95, num: int = 2000
+    values: PerProblem,
+    key: int = 0,
+    level: float = 0.95,
+    num: int = 2000,
+    *,
+    over: PerProblem | None = None,
+    origins: Sequence[int] | None = None,
 ) -> tuple[float, float]:
-    """Computes a percentile bootstrap interval of the mean.
+    """Computes a percentile bootstrap interval of the mean, or of a ratio of means.
 
-    For paired differences give the differences. Where problems come from trajectories,
-    give the mean of each trajectory, since whole trajectories are resampled.
+    For paired differences give the differences.
 
     Args:
-        values: One number per independent problem. A single one is its own interval.
+        values: One number per problem. A single one is its own interval.
         key: Names the random stream of the resampling.
         level: Probability of the interval, in (0, 1).
         num: Number of resamples.
+        over: Numbers of the same problems, whose mean divides that of the values; both
+            are resampled together.
+        origins: What each problem comes from, such as the number of its trajectory:
+            whole trajectories are resampled. By default all are independent.
 
     Returns:
         Lower and upper bound.
@@ -218,6 +227,7 @@ def bootstrap_interval(
     Raises:
         ConfigError: When the level or the number of resamples is impossible.
         DataError: When a value is not finite, or there is none.
+        ShapeError: When there are more or fewer origins than values.
 
     Reference:
         Efron & Tibshirani (1993), An Introduction to the Bootstrap, chapter 13.
@@ -232,14 +242,29 @@ def bootstrap_interval(
             f"{len(values)} values, {int((~values.isfinite()).sum())} of them not "
             "finite: an interval needs at least one value, and all finite"
         )
-    n = len(values)
+    pairs = torch.stack([values, torch.ones_like(values) if over is None else over], 1)
+    sums = _summed(pairs.double().cpu(), origins or range(len(values)))
+    n = len(sums)
     uniform = keyed_uniform(key, [0], (num, n), purpose="bootstrap")[0]
     picks = (uniform.double() * n).long()
-    means = values.double().cpu()[picks].mean(dim=1)
+    above, below = sums[picks].sum(dim=1).unbind(1)
+    means = above / below
     tail = (1 - level) / 2
     bounds = torch.tensor([tail, 1 - tail], dtype=torch.float64)
     low, high = means.quantile(bounds).tolist()
     return low, high
+
+
+def _summed(
+    pairs: Float[Tensor, "b 2"], origins: Sequence[int]
+) -> Float[Tensor, "o 2"]:
+    """Adds up what comes from the same origin."""
+    if len(origins) != len(pairs):
+        raise ShapeError(
+            f"{len(origins)} origins for {len(pairs)} problems: give one for each"
+        )
+    known, place = torch.tensor(origins).unique(return_inverse=True)
+    return pairs.new_zeros(len(known), 2).index_add_(0, place, pairs)
 
 
 def _check_same(prediction: Tensor, truth: Tensor) -> None:

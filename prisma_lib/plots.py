@@ -7,6 +7,7 @@ goes. The first tensor axis runs to the right, the second upwards.
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -51,11 +52,11 @@ def style() -> Iterator[None]:
         yield
 
 
-def grid(rows: Sequence[Sequence[Panel]], labels: Sequence[str] = ()) -> Figure:
+def grid(rows: Sequence[Sequence[Panel | None]], labels: Sequence[str] = ()) -> Figure:
     """Draws fields in rows; a group in a row shares its limits and colour bar.
 
     Args:
-        rows: Panels, row by row.
+        rows: Panels, row by row; `None` leaves a gap.
         labels: Text at the left of each row.
     """
     wide = max(len(row) for row in rows)
@@ -67,20 +68,23 @@ def grid(rows: Sequence[Sequence[Panel]], labels: Sequence[str] = ()) -> Figure:
             squeeze=False,
         )
         for line, row in zip(axes, rows, strict=True):
-            _draw_row(figure, list(line), row)
+            draw_row(figure, list(line), row)
         for line, label in zip(axes, labels, strict=False):
             line[0].set_ylabel(label)
     return figure
 
 
-def _draw_row(figure: Figure, axes: Sequence[Axes], row: Sequence[Panel]) -> None:
-    for axis in axes[len(row) :]:
-        axis.set_axis_off()
-    groups = dict.fromkeys(panel.like or panel.title for panel in row)
-    for group in groups:
+def draw_row(figure: Figure, axes: Sequence[Axes], row: Sequence[Panel | None]) -> None:
+    """Draws panels on axes; a group shares its limits and colour bar."""
+    pairs = list(zip_longest(axes, row))
+    for axis, panel in pairs:
+        if panel is None:
+            axis.set_axis_off()
+    shown = [(axis, panel) for axis, panel in pairs if panel is not None]
+    for group in dict.fromkeys(panel.like or panel.title for _, panel in shown):
         members = [
             (axis, panel)
-            for axis, panel in zip(axes, row, strict=False)
+            for axis, panel in shown
             if (panel.like or panel.title) == group
         ]
         norm = _limits([panel for _, panel in members])
@@ -232,7 +236,7 @@ def sampling_step(
             Panel(denoised, "denoised"),
             Panel(residual, "residual of estimate", signed=True),
         ]
-        _draw_row(figure, list(axes[:3]), panels)
+        draw_row(figure, list(axes[:3]), panels)
         spectra(axes[3], {"state": state, "denoised": denoised, "truth": truth})
         figure.suptitle(title, fontsize=10)
     return figure

@@ -21,14 +21,24 @@ Scores = Mapping[Column, Mapping[Who, float]]
 
 
 def average_ranks(scores: Scores, ties: str) -> dict[Who, tuple[float, int]]:
-    """Averages the ranks of methods over columns; 1 is the best.
+    """Averages the ranks of methods over columns; see `column_ranks`.
+
+    Returns:
+        The average rank of each method and the number of its columns.
+    """
+    found = column_ranks(scores, ties)
+    return {who: (mean(ranks), len(ranks)) for who, ranks in found.items()}
+
+
+def column_ranks(scores: Scores, ties: str) -> dict[Who, list[float]]:
+    """Ranks methods in every column; 1 is the best.
 
     Args:
         scores: Errors of the methods in each column.
         ties: "lowest" or "mean": the rank of methods with the same error.
 
     Returns:
-        The average rank of each method and the number of its columns.
+        The ranks of each method, one for each column that it has a number in.
     """
     found: dict[Who, list[float]] = {}
     for column in scores.values():
@@ -37,7 +47,7 @@ def average_ranks(scores: Scores, ties: str) -> dict[Who, tuple[float, int]]:
             equal = sum(other == error for other in column.values())
             shift = 1.0 if ties == "lowest" else (equal + 1) / 2
             found.setdefault(who, []).append(better + shift)
-    return {who: (mean(ranks), len(ranks)) for who, ranks in found.items()}
+    return found
 
 
 def scores_of(every: Iterable[Entry], paper: Paper) -> dict[tuple[Grid, str], Scores]:

@@ -14,6 +14,7 @@ from statistics import median
 
 from prisma_lib import results
 from prisma_lib.cells import COLUMNS, NOISE_SD, RATE, REGIMES
+from prisma_lib.comparison import EQUAL
 from prisma_lib.errors import DataError
 
 METHODS = ("PINN", "FNO", "DeepONet", "PINO", "DiffusionPDE", "FunDPS", "PRISMA")
@@ -25,8 +26,10 @@ HIDDEN = {
     "sparse": (f"rate={RATE:g}", f"columns={COLUMNS}"),
     "noisy": (f"noise_sd={NOISE_SD:g}",),
 }
-# Its "error" is rounding: it made the truth, and nothing is measured by it.
-TRUTH = "numerical solver"
+# An error below this, in percent, is rounding: the solver that made the truth, or a
+# posterior that is a point. Nothing is measured by it.
+ROUNDING = 0.01
+LEARNED = (*METHODS, EQUAL)
 MEAN, EXACT = "mean field", "exact posterior"
 # Where the paper prints the errors of a regime.
 PRINTED = {f"tab:{regime}_main": regime for regime in REGIMES} | {
@@ -93,6 +96,11 @@ class Entry:
     def usual(self) -> bool:
         """Whether it is one draw, of what the regime hides in the protocol."""
         return self.draws == 1 and self.hidden in HIDDEN[self.regime]
+
+    @property
+    def rounding(self) -> bool:
+        """Whether the error is only that of rounding."""
+        return self.value is not None and self.value < ROUNDING
 
     @property
     def note(self) -> str:
@@ -195,6 +203,8 @@ def entry_of(row: results.Row) -> Entry:
     parts = filter(None, row["setting"].split(";"))
     setting = dict(part.partition("=")[::2] for part in parts)
     size, draws = int(setting.pop("size", 0)), int(setting.pop("mean_of", 1))
+    for of_the_method in ("weights", "diverged"):
+        setting.pop(of_the_method, None)
     value, low, high = (results.number(row, name) for name in ("value", "low", "high"))
     return Entry(
         *(row["scale"], size, row["regime"], row["pde"], row["direction"]),
@@ -238,14 +248,15 @@ def beside(entry: Entry, every: Sequence[Entry], paper: Paper) -> Entry:
             (*place(other), other.hidden) == cell
             or (other.method == MEAN and (*grid_of(other), other.column) == grid)
         )
-        and other.method not in (*METHODS, TRUTH)
-        and other.value
+        and other.method not in LEARNED
+        and other.value is not None
+        and not other.rounding
         and other.draws == (entry.draws if other.method == EXACT else 1)
     }
     if entry.usual:
         printed = paper.error(entry.regime, entry.column, entry.who)
         entry = replace(entry, paper=printed)
-    if not rivals or entry.value is None or entry.method not in METHODS:
+    if not rivals or entry.value is None or entry.method not in LEARNED:
         return entry
     best = min(rivals, key=lambda name: (name != EXACT, rivals[name]))
     return replace(entry, anchor=best, ratio=entry.value / rivals[best])

@@ -75,7 +75,22 @@ def test_ranks_of_both_stand_side_by_side(every):
     assert sorted(bar.get_width() for bar in papers) == [1, 1, 3]
 
 
+def test_every_column_has_a_point_for_each_rank(every):
+    figure = charts.rank_distributions(every, PAPER)
+
+    full, sparse = figure.axes
+    drawn = sorted(
+        x for points in full.collections for x, _ in points.get_offsets().tolist()
+    )
+    # Full: PRISMA 2.0, FNO 4.0, FunDPS 8.0; sparse: one method in each of two columns.
+    assert drawn == [1, 2, 3]
+    assert [sparse.get_title(), full.get_title()] == ["sparse", "full"]
+    means = [x for line in full.lines for x in line.get_xdata()]
+    assert sorted(means) == [1, 2, 3]
+
+
 def test_nothing_to_draw_is_a_picture_too():
     assert charts.errors([]).axes
     assert charts.time_error([]).axes
+    assert charts.rank_distributions([], PAPER).axes
     assert charts.rank_bars([]).axes[0].texts

@@ -149,7 +149,7 @@ def test_every_plan_of_this_project_can_be_listed(scale, capsys):
 
 
 def test_the_papers_tables_are_the_benchmarks_of_all_equations():
-    path = ROOT / "params" / "paper_tables.yaml"
+    path = ROOT / "params" / "benchmarks.yaml"
 
     found = plans.cells(path, "paper")
 

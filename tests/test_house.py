@@ -60,14 +60,14 @@ anchors judge
 comparison evaluate
 pairing strictyaml values locks
 schema runs plans
-tables ranks claims markdown
+tables ranks claims markdown benchmarks verdicts
 recipes trainconfig
 draws
 feeds guards
 training
 budgets generations journal resume boards
 train
-plots curves charts
+plots curves charts galleries
 kernels execution clusters
 engine recording board
 screen tune bench explore sweep notebooks

@@ -20,6 +20,7 @@ def row(method, direction, regime, value, **more):
         "low": value - 1,
         "high": value + 1,
         "seconds_per_sample": 0.5,
+        "calls": 1,
         "setting": "size=32" + {"sparse": ";rate=0.03"}.get(regime, ""),
         "steps": "",
         "n": 4,
@@ -57,9 +58,9 @@ def test_a_block_becomes_the_table_and_the_rest_stays(project):
     text = (project / "README.md").read_text()
     assert text.startswith("before\n")
     assert text.endswith("after\n")
-    assert "| mean field | 25 [24, 26] | – | 0.5 |" in text
-    assert "| PRISMA, 20 steps | 3 [2, 4] | 16 [15, 17] | 0.5 |" in text
-    assert "64 M parameters* | 1.1 | 2.99 | |" in text
+    assert "| mean field | 25 [24, 26] | – | 0.5 | 1 | 4 |" in text
+    assert "| PRISMA, 20 steps | 3 [2, 4] | 16 [15, 17] | 0.5 | 1 | 4 |" in text
+    assert "64 M parameters* | 1.1 | 2.99 | – | – | – |" in text
     assert "old" not in text
 
 
@@ -137,8 +138,8 @@ def test_every_block_is_written_for_rows_without_numbers_and_of_any_equation(pro
 
     text = (project / "README.md").read_text()
     assert text.count("FNO, burgers reconstruct, sparse: value is nan") == 2
-    assert "| FNO | – | 0.5 |" in text
-    assert "| PRISMA, 20 steps | 9 [8, 10] | 0.5 |" in text
+    assert "| FNO | – | 0.5 | 1 | 4 |" in text
+    assert "| PRISMA, 20 steps | 9 [8, 10] | 0.5 | 1 | 4 |" in text
     assert "| *paper: PRISMA, 20 steps, 128 × 128, 64 M parameters* | 1.1 |" in text
     assert "| method | burgers, reconstruct | darcy, forward |" in text
     assert "| PRISMA, 20 steps | 9 (9.33) ×0.18 | 16 (2.99) ×0.64 |" in text
@@ -154,8 +155,8 @@ def test_grids_of_one_equation_are_tables_of_their_own():
     found = markdown.benchmark(rows, Paper([]))
 
     assert found.count("| method | forward, full | s/sample |") == 2
-    assert "n = 4, seed 0, scale `cpu`, size=32, commit abc, on mill." in found
-    assert "n = 1000, seed 0, scale `gpu`, size=64, commit abc, on mill." in found
+    assert "Seed 0, scale `cpu`, size=32, commit abc, on mill." in found
+    assert "Seed 0, scale `gpu`, size=64, commit abc, on mill." in found
 
 
 def test_the_bench_is_a_table_a_machine_with_one_line_a_setting():

@@ -93,7 +93,7 @@ def test_the_anchor_is_the_exact_posterior_with_as_many_draws():
 
 
 def test_the_anchor_is_the_best_baseline_but_never_what_made_the_truth():
-    rows = [row("PRISMA", 6.0, 20), row("numerical solver", 0.1)]
+    rows = [row("PRISMA", 6.0, 20), row("numerical solver", 1e-3)]
     rows += [row("mean field", 90.0), row("persistence", 8.0)]
     noisy = [row("PRISMA", 45.0, 20, regime="noisy")]
 
@@ -190,7 +190,7 @@ def test_without_rivals_nothing_is_claimed_but_what_can_be():
 
     assert found.pop("C26") == HOLDS
     assert {*found.values()} == {OPEN}
-    assert {*found} == {"C01", "C02", "C03", "C04", "C05", "C16", "C19", "C20"}
+    assert {*found} == {*claims.CLAIMS} - {"C26"}
 
 
 @pytest.mark.parametrize(("good", "verdict"), [(True, HOLDS), (False, FAILS)])
@@ -214,6 +214,8 @@ def test_claims_follow_the_numbers(good, verdict):
         row("DiffusionPDE", 9, 2000, **burgers, **slow),
         row("PRISMA", 5 - sign, 20, **noisy, **spectral),
         row("FunDPS", 5, 200, **noisy, **spectral),
+        row("PRISMA", 5 - sign, 20, direction="inverse", **noisy, **spectral),
+        row("FunDPS", 5, 200, direction="inverse", **noisy, **spectral),
     ]
 
     assert verdicts(rows) == dict.fromkeys(claims.CLAIMS, verdict)

@@ -2,20 +2,21 @@
 
 A claim is judged at one scale by the rows that are there: it holds, it does not hold,
 or the rows do not tell. A numbered claim stands in the paper's abstract, text or
-captions; C01 to C26 are those, and the numbers are this project's.
+captions; C01 to C26 are those, and the numbers are this project's. E01 to E29 are its
+experiments, each a table or a figure.
 """
 
 from collections.abc import Sequence
 
 from prisma_lib import results
-from prisma_lib.claims import tables
+from prisma_lib.claims import benchmarks, tables
 from prisma_lib.claims.evidence import Claim, Evidence, Finding
 from prisma_lib.ranks import orders, ranks
 from prisma_lib.tables import Entry, Grid, Paper, grid_of
 
 __all__ = ["CLAIMS", "Claim", "Evidence", "Finding", "claims"]
 
-CLAIMS: dict[str, Claim] = dict(sorted(tables.CLAIMS.items()))
+CLAIMS: dict[str, Claim] = dict(sorted((tables.CLAIMS | benchmarks.CLAIMS).items()))
 
 
 def claims(

@@ -279,6 +279,13 @@ class PDE(ABC):
         """
         return torch.zeros(len(u), dtype=torch.bool, device=u.device)
 
+    def origins(self, index: Sequence[int]) -> list[int]:
+        """Numbers what each problem of a stream comes from, such as its trajectory.
+
+        Problems of one origin are not independent.
+        """
+        return list(index)
+
     def error(self, direction: Direction) -> Metric:
         """Names the metric that judges a prediction in this direction."""
         return "relative_l2"

@@ -199,9 +199,8 @@ class Kolmogorov(OneStep):
         Raises:
             RunDirError: When a trajectory cannot be written.
         """
-        pools, pairs = (self.pool, self.held_out), self.frames - 1
         rows: dict[int, list[int]] = defaultdict(list)
-        places = [place(i, pools, pairs) for i in index]
+        places = [place(i, *self._pools) for i in index]
         for row, (number, _) in enumerate(places):
             rows[number].append(row)
         both = torch.empty(len(places), 2, *self.grid.shape)
@@ -213,6 +212,15 @@ class Kolmogorov(OneStep):
             both[members] = coarse.view(len(members), 2, *self.grid.shape)
         a, u = both.to(device).split(1, dim=1)
         return a, u
+
+    def origins(self, index: Sequence[int]) -> list[int]:
+        """Returns the numbers of trajectories; see `PDE.origins`."""
+        return [place(i, *self._pools)[0] for i in index]
+
+    @property
+    def _pools(self) -> tuple[tuple[int, int], int]:
+        """Trajectories of the training split and of each other, and pairs in one."""
+        return (self.pool, self.held_out), self.frames - 1
 
     @torch.no_grad()
     def solve(self, a: Field) -> Field:

@@ -168,6 +168,10 @@ class NavierStokes(OneStep):
         rows = [numbers.index(number) for number, _ in places]
         return states[rows, [time for _, time in places], None].float()
 
+    def origins(self, index: Sequence[int]) -> list[int]:
+        """Returns the numbers of trajectories; see `PDE.origins`."""
+        return [self._place(i)[0] for i in index]
+
     def _place(self, index: int) -> tuple[int, int]:
         """Returns the trajectory and the time in it that a number stands for."""
         block, within = divmod(index, BLOCK)

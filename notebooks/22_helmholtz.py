@@ -1,0 +1,210 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Can PRISMA match the exact posterior of the Helmholtz equation?
+#
+# $$\Delta u + k^2 u = a \text{ in } (0, 1)^2, \quad u = 0 \text{ on the edge}, \quad
+# k = 1$$
+#
+# It is the amplitude of a wave of one frequency, of sound in a room or of a drum that
+# is driven steadily. At $k = 1$ it is nearly Poisson's equation: the first resonance is
+# at $k = \sqrt 2 \, \pi \approx 4.44$. The source is a Gaussian field and the equation
+# is linear: what can be known of both fields, given any sensors, is a Gaussian in
+# closed form. So this benchmark has a floor, and the question is how far above it a
+# trained sampler stays. **The first line below the table is the answer, from the rows
+# of this run; what it is over the floor stands in the section on wins and losses.**
+#
+# The paper's numbers (`full_main`, `noisy_main`, and the wavenumber tables) are at
+# $128^2$ with 64 million parameters: only the order of methods can be compared (C03,
+# C04). Claims C16, that spectra under noise are nearer than the baselines', and C26,
+# that one model serves every cell, are tested too.
+#
+# Needs: the model `helmholtz-32`; uses the weights of baselines in
+# `outputs/models/baselines` that are there. About twenty minutes on two cores with all
+# of them, twelve with none.
+
+# %%
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+from IPython.display import Markdown, display
+
+from prisma_lib import benchmarks, charts, checkpoints, galleries, verdicts
+from prisma_lib.results import write_metrics
+
+# %% tags=["parameters"]
+model_name: str = "helmholtz-32"  # a model, or the folder of one
+methods: list[str] = [  # those without weights are left out
+    "prisma",
+    "pinn",
+    "fno",
+    "pino",
+    "deeponet",
+    "diffusionpde",
+    "fundps",
+]
+directions: list[str] = ["forward", "inverse"]  # cells of the table
+regimes: list[str] = ["full", "sparse", "noisy"]  # cells of the table
+n: int = 128  # unseen test problems; slow methods get fewer
+steps: int = 20  # sampler steps
+longer: int = 50  # sampler steps of a second row
+guided_steps: int = 200  # sampler steps of DiffusionPDE and FunDPS
+iterations: int = 2000  # of PINN
+samples: int = 8  # draws per problem; the mean of all is a row of its own
+denser: float = 0.1  # share of sensors in a second sparse row
+seed: int = 0  # seed of problems, masks, noise and draws
+out: str = "outputs/scratch/helmholtz"  # folder for metrics.json and figures
+scale: str = "cpu"  # name of the scale, for the records
+interactive: bool = True  # nothing to move here: the explorer is in 00_tour
+
+# %% [markdown]
+# ## Test problems
+#
+# The solution is a twice smoothed copy of the source, about 0.004 in size: fine
+# structure of $a$ hardly shows in $u$. Forward that makes the problem easy; backward it
+# must be undone, and noise on $u$ with it. The problems are numbered apart from
+# training.
+
+# %%
+contest = benchmarks.enter(
+    *(model_name, "helmholtz", methods),
+    n=n,
+    steps=[steps, longer],
+    samples=samples,
+    seed=seed,
+    scale=scale,
+    guided_steps=guided_steps,
+    iterations=iterations,
+)
+print(*contest.missing, sep="\n")
+galleries.truths(contest.problems)
+plt.show()
+
+# %% [markdown]
+# ## Every cell
+#
+# The error is the relative $L^2$ error of $u$ in forward and of $a$ in inverse cells.
+# In percent, with bootstrap 95 % intervals over problems. Methods that take seconds a
+# sample answer the fewer problems of column n; seconds are those of a whole batch,
+# shared equally. "Sparse" sees 3 % of the points, and in a second row 10 %, "noisy"
+# every point with noise of twice the field's standard deviation, which no model saw in
+# training. The honest rows learn nothing: the stencil applies the equation to $u$, the
+# mean field ignores what was observed, the exact posterior gives a draw, and the mean
+# of eight. Rows that were recorded before at this scale stand in the table too.
+
+# %%
+cells = contest.cells(directions, regimes)
+answers = contest.answers(cells)
+rows = benchmarks.rows_of(answers, ["spectral_power_error"])
+again = contest.at(denser).answers(contest.cells(directions, ["sparse"]))
+rows += benchmarks.rows_of(again)
+entries = verdicts.recorded(rows)
+display(Markdown(verdicts.answer(entries)))
+display(Markdown(verdicts.table(entries)))
+
+# %% tags=["thumbnail"]
+thumbnail = charts.errors(entries)
+plt.show()
+
+# %% [markdown]
+# ## Where PRISMA wins and loses
+#
+# Below 1 PRISMA's draw is nearer to the truth than the other's answer, on the very same
+# problems and sensors; bold where the whole interval is above 1. A draw of the exact
+# posterior is the standard for a draw; its ratio is not below 1 unless a method answers
+# with less doubt than there is. The source is zero on the edge ring, so that the
+# stencil is exact. Where $u$ is known at all points without noise, it has nothing to
+# learn that a formula does not say: if PRISMA loses to the stencil, that is a network's
+# price for one model that also reads few and noisy sensors.
+
+# %%
+display(Markdown(verdicts.compared(rows)))
+
+# %% [markdown]
+# How errors are spread over the problems: the widest box of each holds half of them.
+
+# %%
+galleries.distributions(answers)
+plt.show()
+
+# %% [markdown]
+# ## One problem, answered by all
+#
+# Everything known, forward; then noise on everything, backward. Errors stand above
+# their maps, with seconds and network calls for this problem alone. Each map of errors
+# has its own scale, since they differ by orders of magnitude.
+
+# %%
+cell = ("forward", "full")
+found = galleries.one_answer(contest, cell)
+galleries.answers(contest, cell, found)
+plt.show()
+
+# %%
+cell = ("inverse", "noisy")
+found = galleries.one_answer(contest, cell)
+galleries.answers(contest, cell, found)
+plt.show()
+
+# %% [markdown]
+# ## Residual and spectrum
+#
+# The residual of the stored truth is rounding. That of a draw is in units of the
+# source: divide by the standard deviation of $a$, about 0.3. The Laplacian multiplies
+# the finest errors of $u$ by some $8 / h^2 \approx 8000$, so that a residual says
+# little about the error a person would see. The spectrum is of the source that was
+# found.
+
+# %%
+galleries.residual(contest, cell, found)
+plt.show()
+
+# %% [markdown]
+# The mean spectrum of several problems, and the error of the spectrum in percent (the
+# paper's table of spectral power, claim C16): a posterior *draw* has the spectrum of
+# the truth on average, a posterior *mean* lacks what is not known.
+
+# %%
+galleries.spectra(answers, cell)
+plt.show()
+display(Markdown(verdicts.measured(rows, "spectral_power_error")))
+
+# %% [markdown]
+# ## What the text claims
+#
+# At any scale the numerical solver repeats itself and no draw beats the mean of the
+# exact posterior by more than chance. At laptop scale more information is never worse.
+
+# %%
+value = {
+    (entry.direction, entry.regime): entry.value
+    for entry in entries
+    if entry.usual and (entry.method, entry.steps) == ("PRISMA", steps)
+}
+assert value.keys() == {*cells}
+floor = {
+    (entry.direction, entry.regime): entry.value
+    for entry in entries
+    if entry.method == "exact posterior" and entry.draws == samples
+}
+for place, error in value.items():
+    assert error > 0.9 * floor.get(place, 0.0)
+solved = [entry.value for entry in entries if entry.method == "numerical solver"]
+assert max(solved, default=0.0) < 1e-3
+if scale != "smoke" and {"full", "sparse"} <= {*regimes}:
+    for direction in directions:
+        assert value[direction, "full"] < value[direction, "sparse"]
+
+# %%
+folder = Path(out)
+folder.mkdir(parents=True, exist_ok=True)
+thumbnail.savefig(folder / "errors.png")
+write_metrics(folder / "metrics.json", rows)
+card = checkpoints.read_card(checkpoints.find(model_name))
+print(f"model {card['name']}, {card['parameters']:,} parameters")

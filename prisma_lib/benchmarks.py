@@ -1,0 +1,245 @@
+"""The benchmark of one equation: who answers, in which cells, and how well.
+
+What the benchmark notebooks share: they differ in physics and story. A contest has one
+model of PRISMA, the baselines that have weights, and the honest baselines that learn
+nothing; all answer the same problems.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from prisma_lib import anchors, baselines, checkpoints, pdes, results
+from prisma_lib.baselines import Answers
+from prisma_lib.cells import Benchmark, Cell, benchmark, cells
+from prisma_lib.claims.evidence import OURS
+from prisma_lib.comparison import EQUAL, answers_of, asked_of
+from prisma_lib.edm import Schedule
+from prisma_lib.errors import CheckpointError
+from prisma_lib.judge import Answer, answered
+from prisma_lib.model import Prisma
+from prisma_lib.pdes.base import PDE
+from prisma_lib.solver import PrismaSolver, Solver
+from prisma_lib.tables import EXACT, MEAN, ROUNDING
+
+
+@dataclass(frozen=True)
+class Contest:
+    """Who answers which problems.
+
+    Args:
+        model: The model of PRISMA.
+        problems: Test problems.
+        rivals: Makers of the solvers of baselines, by name; "prisma" is the one that
+            was trained with their budget.
+        missing: A line for each baseline that was left out, with the reason.
+        steps: Sampler steps of PRISMA; the first of them count in comparisons.
+        samples: Draws per problem with these steps; the mean of all is a row.
+        scale: Name of the scale, for the rows.
+    """
+
+    model: Prisma
+    problems: Benchmark
+    rivals: Mapping[str, Answers]
+    missing: Sequence[str] = ()
+    steps: Sequence[int] = (20,)
+    samples: int = 1
+    scale: str = "cpu"
+
+    def prisma(self, steps: int | None = None) -> PrismaSolver:
+        """Returns PRISMA with a number of steps, by default the first of `steps`."""
+        return PrismaSolver(self.model, Schedule(steps or self.steps[0]))
+
+    def at(self, rate: float) -> "Contest":
+        """Returns PRISMA and the honest baselines with another share of sensors."""
+        problems = replace(self.problems, rate=rate)
+        return replace(
+            self, problems=problems, rivals={}, steps=self.steps[:1], samples=1
+        )
+
+    def cells(self, directions: Sequence[str], regimes: Sequence[str]) -> list[Cell]:
+        """Lists the cells of the equation's table in some directions and regimes."""
+        every = cells(self.problems.pde)
+        return [(d, r) for d, r in every if d in directions and r in regimes]
+
+    def answers(self, wanted: Sequence[Cell]) -> list[Answer]:
+        """Lets everybody answer all problems of some cells.
+
+        Args:
+            wanted: Cells of the equation's table.
+
+        Returns:
+            Answers of the honest baselines, then of the rivals in their cells, then of
+            PRISMA: with all of its steps, and on the few problems of each slow rival.
+        """
+        found = [answer for cell in wanted for answer in self._honest(cell)]
+        few: dict[tuple[int, ...], None] = {}
+        for name, solver_of in self.rivals.items():
+            labels = {"scale": self.scale}
+            labels |= {"method": EQUAL} if name == "prisma" else {}
+            theirs = [*answers_of(name, solver_of, self.problems, wanted, **labels)]
+            few |= {answer.problems.numbers: None for answer in theirs}
+            found += theirs
+        few.pop(self.problems.numbers, None)
+        ours = [answer for steps in self.steps for answer in self._own(wanted, steps)]
+        places = {number: i for i, number in enumerate(self.problems.numbers)}
+        parts = [[places[number] for number in numbers] for numbers in few]
+        return [*found, *(answer.part(p) for p in parts for answer in ours), *ours]
+
+    def _honest(self, cell: Cell) -> Iterator[Answer]:
+        solvers = anchors.of(self.problems.pde, *cell, self.problems.noise_sd(cell[1]))
+        for method, solver in solvers.items():
+            yield from answered(
+                *(solver, self.problems, [cell]),
+                method=method,
+                samples=self.samples if method == EXACT else 1,
+                scale=self.scale,
+            )
+
+    def _own(self, wanted: Sequence[Cell], steps: int) -> Iterator[Answer]:
+        for cell in wanted:
+            yield from answered(
+                *(self.prisma(steps), self.problems, [cell]),
+                method=OURS,
+                samples=self.samples if steps == self.steps[0] else 1,
+                scale=self.scale,
+            )
+
+    def solvers(self, cell: Cell) -> dict[str, Solver]:
+        """Returns who answers a cell, by the title of their rows.
+
+        What answers every problem alike is left out.
+
+        Args:
+            cell: A cell of the equation's table.
+        """
+        pde, noise = self.problems.pde, self.problems.noise_sd(cell[1])
+        honest = anchors.of(pde, *cell, noise)
+        found: dict[str, Solver] = {OURS: self.prisma()}
+        for name, solver_of in self.rivals.items():
+            if cell in asked_of(name, pde):
+                title = EQUAL if name == "prisma" else baselines.title(name)
+                found[title] = solver_of(*cell)
+        return found | {name: s for name, s in honest.items() if name != MEAN}
+
+
+def enter(
+    model_name: str,
+    pde: str,
+    methods: Sequence[str],
+    *,
+    n: int,
+    steps: Sequence[int] = (20,),
+    samples: int = 1,
+    seed: int = 0,
+    scale: str = "cpu",
+    guided_steps: int = baselines.GUIDED_STEPS,
+    iterations: int = 2000,
+    folder: Path | str = baselines.WEIGHTS,
+) -> Contest:
+    """Loads the model, draws the problems, and finds which baselines have weights.
+
+    At smoke scale problems are of a variant of the equation that is cheap to draw,
+    where there is one.
+
+    Args:
+        model_name: Name of a shipped model, or its folder.
+        pde: Name of the equation.
+        methods: Names of baselines; "prisma" asks for the one of their budget. The
+            model itself is always there.
+        n: Number of test problems.
+        steps: Sampler steps of PRISMA; the first of them count in comparisons.
+        samples: Draws per problem with these steps.
+        seed: Seed of problems, masks, noise and draws.
+        scale: Name of the scale.
+        guided_steps: Sampler steps of guided baselines.
+        iterations: Iterations of PINN.
+        folder: Holds the weights of the baselines.
+
+    Raises:
+        CheckpointError: When there is no such model.
+        ConfigError: When a name, a number or a setting is impossible.
+    """
+    model = checkpoints.load(model_name, pde=pde)
+    settings: dict[str, dict[str, Any]] = {
+        name: {"steps": guided_steps}
+        for name in methods
+        if name != "prisma" and baselines.guided(name)
+    }
+    settings |= {"pinn": {"iterations": iterations}, "prisma": {"steps": steps[0]}}
+    rivals, missing = found(methods, model.pde, settings, folder)
+    problems = benchmark(of_scale(model.pde, scale), n, seed)
+    return Contest(model, problems, rivals, missing, tuple(steps), samples, scale)
+
+
+def of_scale(pde: PDE, scale: str) -> PDE:
+    """Returns an equation as a scale draws its problems."""
+    quick = pdes.quick(pde.name) if scale == "smoke" else {}
+    return pdes.load(pde.name, pde.size, **{**pde.options, **quick})
+
+
+def found(
+    methods: Sequence[str],
+    pde: PDE,
+    settings: Mapping[str, Mapping[str, Any]],
+    folder: Path | str = baselines.WEIGHTS,
+) -> tuple[dict[str, Answers], list[str]]:
+    """Finds which methods have weights.
+
+    Args:
+        methods: Names of baselines; "prisma" asks for the one of their budget.
+        pde: The equation.
+        settings: By name: settings of `baselines.solvers`.
+        folder: Holds the weights.
+
+    Returns:
+        Makers of their solvers by name, and a line for each that was left out.
+
+    Raises:
+        ConfigError: When a name or a setting is unknown, or a method has no cell in
+            the tables of the equation.
+    """
+    rivals: dict[str, Answers] = {}
+    missing: list[str] = []
+    for name in methods:
+        asked_of(name, pde)
+        given = dict(settings.get(name, {}))
+        if name != "pinn":
+            given.setdefault("folder", folder)
+        try:
+            rivals[name] = baselines.solvers(name, pde, **given)
+        except CheckpointError as error:
+            title = EQUAL if name == "prisma" else baselines.title(name)
+            missing.append(f"{title} was left out: {error}")
+    return rivals, missing
+
+
+def rows_of(
+    answers: Sequence[Answer], further: Sequence[str] = ()
+) -> list[results.Row]:
+    """Judges answers, and compares PRISMA's with everybody else's.
+
+    Args:
+        answers: Answers of a contest.
+        further: What to measure beside the error, of `judge.FURTHER`.
+
+    Returns:
+        Rows of errors and further measures, then of the ratio of PRISMA's error to that
+        of each other method on the same problems, unless that is rounding.
+    """
+    rows = [row for answer in answers for row in answer.rows(further)]
+    # PRISMA's last answers are those on all problems, the first of them with its steps.
+    leading: dict[Cell, Answer] = {}
+    for answer in answers:
+        known = leading.get(answer.cell)
+        if answer.method == OURS and (
+            known is None or answer.problems.n > known.problems.n
+        ):
+            leading[answer.cell] = answer
+    for answer in answers:
+        mine = leading.get(answer.cell)
+        rival = answer.method != OURS and answer.a is not None
+        if mine and rival and answer.errors().mean() >= ROUNDING:
+            rows.append(mine.over(answer))
+    return rows

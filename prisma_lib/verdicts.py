@@ -1,0 +1,150 @@
+"""What the rows of one benchmark say, as a table, in a sentence, and in comparisons.
+
+A notebook prints these texts from its rows, so that no number is typed in by hand.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from prisma_lib import markdown, results, tables
+from prisma_lib.cells import RATE
+from prisma_lib.claims.evidence import OURS
+from prisma_lib.judge import RATIO
+from prisma_lib.provenance import ROOT
+from prisma_lib.tables import Entry, Paper
+
+WINS, LOSES, TIES = "below 1 (PRISMA wins)", "above 1 (it loses)", "open"
+
+
+def recorded(rows: Sequence[results.Row], folder: Path | None = None) -> list[Entry]:
+    """Makes the entries of a table, of new rows and of what is recorded beside them.
+
+    Args:
+        rows: Rows of one equation and scale that were just made.
+        folder: Holds `results/PDE.csv` and `tables/paper.csv`; by default the outputs
+            of this project.
+
+    Returns:
+        Entries; a new row counts more than a recorded one of the same question.
+    """
+    folder = folder or ROOT / "outputs"
+    pde, scale = rows[0]["pde"], rows[0]["scale"]
+    old = results.read(folder / "results" / f"{pde}.csv")
+    new = ({**dict.fromkeys(results.COLUMNS, ""), **row, "sweep": pde} for row in rows)
+    every = [*(row for row in old if row["scale"] == scale), *new]
+    return tables.entries(every, Paper.read(folder / "tables" / "paper.csv"))
+
+
+def table(every: Sequence[Entry], folder: Path | None = None) -> str:
+    """Formats the table of one equation; see `recorded`."""
+    paper = Paper.read((folder or ROOT / "outputs") / "tables" / "paper.csv")
+    grids = dict.fromkeys(map(tables.grid_of, every))
+    return "\n\n".join(
+        markdown.one_grid([e for e in every if tables.grid_of(e) == grid], paper)
+        for grid in grids
+    )
+
+
+def answer(every: Sequence[Entry]) -> str:
+    """Says in a sentence how large PRISMA's errors are, with its fewest steps.
+
+    Args:
+        every: Entries of one equation, scale and grid.
+    """
+    mine = [entry for entry in every if entry.usual and entry.method == OURS]
+    steps = min((entry.steps or 0 for entry in mine), default=0)
+    said = [
+        f"{entry.direction}, {entry.regime}: {entry.value:.3g} %"
+        for entry in mine
+        if entry.value is not None and entry.steps == steps
+    ]
+    n = max((int(entry.row["n"]) for entry in mine), default=0)
+    errors = "; ".join(said) or "nothing was measured"
+    return f"**One draw of {steps} steps errs on {n} unseen problems by: {errors}.**"
+
+
+def compared(rows: Sequence[results.Row]) -> str:
+    """Says where PRISMA wins and loses, from the rows of ratios.
+
+    Args:
+        rows: Rows of `benchmarks.rows_of`.
+
+    Returns:
+        Markdown: counts, and a table of the ratio of PRISMA's error to everybody
+        else's in each cell, with its 95 % interval.
+    """
+    ratios = [row for row in rows if row["metric"] == RATIO]
+    names = dict.fromkeys(map(rival, ratios))
+    heads = dict.fromkeys(map(cell, ratios))
+    found = {(rival(row), cell(row)): row for row in ratios}
+    lines = [
+        [name, *(ratio(found.get((name, head))) for head in heads)] for name in names
+    ]
+    said = [verdict(row) for row in ratios]
+    counts = ", ".join(f"{said.count(word)} {word}" for word in (WINS, LOSES, TIES))
+    return (
+        "Error of one draw of PRISMA over that of another method on the same problems, "
+        f"of {len(said)} ratios: {counts}.\n\n{markdown.sheet(['over', *heads], lines)}"
+    )
+
+
+def measured(rows: Sequence[results.Row], metric: str) -> str:
+    """Formats what was measured beside the error: methods by cells, with intervals.
+
+    Args:
+        rows: Rows of `benchmarks.rows_of`.
+        metric: One of `judge.FURTHER`.
+    """
+    mine = [row for row in rows if row["metric"] == metric]
+    heads = dict.fromkeys(map(cell, mine))
+    found = {(who(row), cell(row)): spanned(row) for row in mine}
+    lines = [
+        [name, *(found.get((name, head), markdown.NOTHING) for head in heads)]
+        for name in dict.fromkeys(map(who, mine))
+    ]
+    return markdown.sheet(["method", *heads], lines)
+
+
+def who(row: results.Row) -> str:
+    """Names a method with its steps."""
+    return f"{row['method']}, {row['steps']} steps" if row["steps"] else row["method"]
+
+
+def spanned(row: results.Row) -> str:
+    """Formats a value with its interval, where it has one."""
+    return (
+        f"{row['value']} [{row['low']}, {row['high']}]" if row["low"] else row["value"]
+    )
+
+
+def rival(row: results.Row) -> str:
+    """Names the method whose error divides a ratio."""
+    return setting(row)["over"]
+
+
+def cell(row: results.Row) -> str:
+    """Names the cell of a row, with the share of sensors where it is unusual."""
+    rate = setting(row).get("rate", f"{RATE:g}")
+    unusual = "" if rate == f"{RATE:g}" else f" ({float(rate):.0%} of points)"
+    return f"{row['direction']}, {row['regime']}{unusual}"
+
+
+def setting(row: results.Row) -> dict[str, str]:
+    """Reads the setting of a row."""
+    return dict(part.partition("=")[::2] for part in row["setting"].split(";"))
+
+
+def verdict(row: results.Row) -> str:
+    """Says what the interval of a ratio tells; without one it tells nothing."""
+    low, high = results.number(row, "low"), results.number(row, "high")
+    if low is None or high is None:
+        return TIES
+    return WINS if high < 1 else LOSES if low > 1 else TIES
+
+
+def ratio(row: results.Row | None) -> str:
+    """Formats a ratio of errors, in bold where PRISMA loses."""
+    if row is None:
+        return markdown.NOTHING
+    mark = "**" if verdict(row) == LOSES else ""
+    return f"{mark}×{spanned(row)}{mark}"
