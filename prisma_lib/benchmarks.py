@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from prisma_lib import anchors, baselines, checkpoints, pdes, results
+from prisma_lib.answers import Answer
 from prisma_lib.baselines import Answers
 from prisma_lib.cells import Benchmark, Cell, benchmark, cells
 from prisma_lib.claims.evidence import OURS
 from prisma_lib.comparison import EQUAL, answers_of, asked_of
 from prisma_lib.edm import Schedule
 from prisma_lib.errors import CheckpointError
-from prisma_lib.judge import Answer, answered
+from prisma_lib.judge import answered
 from prisma_lib.model import Prisma
 from prisma_lib.pdes.base import PDE
 from prisma_lib.solver import PrismaSolver, Solver
@@ -53,7 +54,7 @@ class Contest:
 
     def at(self, rate: float) -> "Contest":
         """Returns PRISMA and the honest baselines with another share of sensors."""
-        problems = replace(self.problems, rate=rate)
+        problems = self.problems.hiding(rate=rate)
         return replace(
             self, problems=problems, rivals={}, steps=self.steps[:1], samples=1
         )
@@ -222,7 +223,7 @@ def rows_of(
 
     Args:
         answers: Answers of a contest.
-        further: What to measure beside the error, of `judge.FURTHER`.
+        further: What to measure beside the error, of `answers.FURTHER`.
 
     Returns:
         Rows of errors and further measures, then of the ratio of PRISMA's error to that

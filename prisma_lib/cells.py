@@ -6,6 +6,7 @@ seed and the problem's number alone, so that every method answers the same quest
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import torch
 
@@ -23,6 +24,25 @@ Cell = tuple[Direction, str]
 
 
 @dataclass(frozen=True)
+class Hidden:
+    """What sparse and noisy regimes hide; by default what the protocol does.
+
+    Args:
+        rate: Share of observed points.
+        columns: Number of observed columns where an equation's sensors stand at them.
+        layout: Where other sensors stand; one of `sensors.LAYOUTS`.
+        noise: Standard deviation of the noise in units of the field's.
+        fraction: Share of noisy points.
+    """
+
+    rate: float = RATE
+    columns: int = COLUMNS
+    layout: str = "points"
+    noise: float = NOISE_SD
+    fraction: float = 1.0
+
+
+@dataclass(frozen=True)
 class Benchmark:
     """Clean test problems of one PDE, with the statistics that scale sensor noise.
 
@@ -32,7 +52,7 @@ class Benchmark:
         u: Solution fields.
         statistics: Statistics of the training data.
         seed: Seed of problems, masks and noise.
-        rate: Share of points with a sensor where observations are sparse.
+        hidden: What sparse and noisy regimes hide.
         index: Numbers of the problems in their split; by default from 0 on.
     """
 
@@ -41,7 +61,7 @@ class Benchmark:
     u: Field
     statistics: Statistics
     seed: int
-    rate: float = RATE
+    hidden: Hidden = Hidden()
     index: tuple[int, ...] = ()
 
     @property
@@ -85,18 +105,28 @@ class Benchmark:
         choices: list[Sequence[int]] = [range(n), spread]
         return self.part(max(choices, key=lambda c: len({origins[i] for i in c})))
 
-    def noise_sd(self, regime: str, noise: float = NOISE_SD) -> tuple[float, float]:
+    def hiding(self, **changes: Any) -> "Benchmark":
+        """Returns the same problems with more or less hidden.
+
+        Args:
+            **changes: New values of `Hidden`.
+        """
+        return replace(self, hidden=replace(self.hidden, **changes))
+
+    def noise_sd(self, regime: str, noise: float | None = None) -> tuple[float, float]:
         """Returns the standard deviation of sensor noise on `a` and on `u`.
 
         Args:
             regime: One of `REGIMES`; only "noisy" has any.
-            noise: Standard deviation in units of the field's.
+            noise: Standard deviation in units of the field's, by default that of
+                `hidden`.
 
         Returns:
             Standard deviations in physical units.
         """
         sd_a, sd_u = self.statistics.std
-        level = noise if regime == "noisy" else 0.0
+        level = self.hidden.noise if noise is None else noise
+        level = level if regime == "noisy" else 0.0
         return level * sd_a, level * sd_u
 
 
@@ -153,40 +183,38 @@ def observation_of(
     problems: Benchmark,
     direction: Direction,
     regime: str,
-    *,
-    rate: float | None = None,
-    columns: int = COLUMNS,
-    noise: float = NOISE_SD,
+    **changes: Any,
 ) -> Observation:
     """Hides what a cell of a table hides.
 
     Args:
         problems: Test problems.
         direction: "forward" observes `a`, "inverse" and "reconstruct" observe `u`.
-        regime: "full", "sparse" (points with probability `rate`, or `columns` where the
+        regime: "full", "sparse" (a share of the points, or some columns where the
             equation's sensors stand at columns) or "noisy" (every point, with Gaussian
             noise).
-        rate: Share of observed points; by default that of the problems.
-        columns: Number of observed columns.
-        noise: Standard deviation of the noise in units of the field's.
+        **changes: New values of `Hidden`, such as `rate`.
 
     Raises:
         ConfigError: When the equation has no such cell.
     """
     check_cell(problems.pde, direction, regime)
+    hidden = replace(problems.hidden, **changes)
     index, key = problems.numbers, problems.seed
     density = "sparse" if regime == "sparse" else "full"
     task = f"{density}_{'forward' if direction == 'forward' else 'inverse'}"
     seen = observe(
         *(task, problems.a, problems.u),
-        rate=problems.rate if rate is None else rate,
-        columns=columns if problems.pde.sensors == "columns" else None,
+        rate=hidden.rate,
+        columns=hidden.columns if problems.pde.sensors == "columns" else None,
+        layout=hidden.layout,
         key=key,
         index=index,
     )
     if regime != "noisy":
         return seen
-    return add_noise(seen, *problems.noise_sd(regime, noise), key=key, index=index)
+    sds = problems.noise_sd(regime, hidden.noise)
+    return add_noise(seen, *sds, key=key, index=index, fraction=hidden.fraction)
 
 
 def observations_of(problems: Benchmark, asked: Sequence[Cell]) -> Observation:
@@ -208,8 +236,16 @@ def observations_of(problems: Benchmark, asked: Sequence[Cell]) -> Observation:
 
 def setting(problems: Benchmark, regime: str) -> str:
     """Names the grid of a cell and what its regime hides, as result rows do."""
-    sensors = f"rate={problems.rate:g}"
-    if problems.pde.sensors == "columns":
-        sensors = f"columns={COLUMNS}"
-    hidden = {"sparse": f";{sensors}", "noisy": f";noise_sd={NOISE_SD:g}"}
-    return f"size={problems.pde.size}" + hidden.get(regime, "")
+    pde, hidden = problems.pde, problems.hidden
+    parts = [f"size={pde.size}"]
+    if regime == "sparse" and pde.sensors == "columns":
+        parts.append(f"columns={hidden.columns}")
+    elif regime == "sparse":
+        parts.append(f"rate={hidden.rate:g}")
+        if hidden.layout != Hidden.layout:
+            parts.append(f"layout={hidden.layout}")
+    elif regime == "noisy":
+        parts.append(f"noise_sd={hidden.noise:g}")
+        if hidden.fraction != Hidden.fraction:
+            parts.append(f"fraction={hidden.fraction:g}")
+    return ";".join(parts)

@@ -6,11 +6,12 @@ from itertools import groupby
 from typing import Any
 
 from prisma_lib import baselines, results
+from prisma_lib.answers import Answer
 from prisma_lib.baselines import Answers
 from prisma_lib.baselines.guided import GuidedSolver
 from prisma_lib.cells import Benchmark, Cell, cells
 from prisma_lib.errors import ConfigError, NumericsError
-from prisma_lib.judge import Answer, answered, diverged, steps_of
+from prisma_lib.judge import answered, diverged, steps_of
 from prisma_lib.pdes.base import PDE
 from prisma_lib.solver import Solver
 
@@ -109,22 +110,34 @@ def answers_of(
     for (solver, _), pairs in alike:
         batch = [cell for _, cell in pairs]
         for part in [batch] if few else [[cell] for cell in batch]:
-            for answer in _guarded(solver, asked, part, **{"method": title, **labels}):
-                yield replace(answer, suffix=guidance(solver))
+            yield from guarded(solver, asked, part, **{"method": title, **labels})
 
 
-def _guarded(
+def guarded(
     solver: Solver, problems: Benchmark, part: Sequence[Cell], **labels: Any
 ) -> list[Answer]:
-    """Answers; where guidance pulls a draw to infinity, there is no answer."""
+    """Answers; where guidance pulls a draw to infinity, there is no answer.
+
+    Args:
+        solver: The method.
+        problems: Test problems.
+        part: Cells that are answered in one batch.
+        **labels: Further columns of every row.
+
+    Raises:
+        NumericsError: When draws that nothing guides are not finite.
+    """
+    suffix = guidance(solver)
     try:
-        return answered(solver, problems, part, **labels)
+        found = answered(solver, problems, part, **labels)
+        return [replace(answer, suffix=suffix) for answer in found]
     except NumericsError:
         if not isinstance(solver, GuidedSolver):
             raise
     if len(part) == 1:
-        return [diverged(solver, problems, part[0], **labels)]
-    alone = (_guarded(solver, problems, [cell], **labels) for cell in part)
+        nothing = diverged(solver, problems, part[0], **labels)
+        return [replace(nothing, suffix=suffix)]
+    alone = (guarded(solver, problems, [cell], **labels) for cell in part)
     return [answer for answers in alone for answer in answers]
 
 

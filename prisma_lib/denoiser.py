@@ -1,7 +1,7 @@
 """What all denoisers have in common: grids, observations, and the error of training."""
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -11,6 +11,8 @@ from prisma_lib.errors import ShapeError
 from prisma_lib.observe import Observation, Pair
 from prisma_lib.pdes.base import PDE, Statistics
 from prisma_lib.units import Errors, Normalised
+
+Network = TypeVar("Network", bound="Denoiser")
 
 
 class Denoiser(Normalised):
@@ -83,6 +85,12 @@ class Denoiser(Normalised):
         for name, z, seen in zip("au", *split, strict=True):
             warn_of_range(name, z, seen)
         return torch.where(mask > 0, x_obs, torch.zeros_like(x_obs)), mask
+
+    def with_equation(self: Network, pde: PDE) -> Network:
+        """Returns the network with other coefficients; see `Normalised`."""
+        told = super().with_equation(pde)
+        told._pdes = {pde.grid.shape: pde}
+        return told
 
     def check_shape(self, shape: tuple[int, int]) -> None:
         """Refuses a grid that cannot be pooled.

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from prisma_lib import anchors, baselines, checkpoints, pdes, results
+from prisma_lib.answers import errors
 from prisma_lib.baselines.paper import PAPER
 from prisma_lib.cells import (
     REGIMES,
@@ -26,7 +27,7 @@ from prisma_lib.cells import (
 from prisma_lib.comparison import compare
 from prisma_lib.edm import Schedule
 from prisma_lib.errors import ConfigError, exit_status
-from prisma_lib.judge import errors, judge
+from prisma_lib.judge import judge
 from prisma_lib.model import Prisma
 from prisma_lib.pdes.base import PDE, Direction
 from prisma_lib.solve import PrismaSolver, Solver

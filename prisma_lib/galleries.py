@@ -13,11 +13,11 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from prisma_lib import charts, metrics, plots
+from prisma_lib.answers import Answer, errors
 from prisma_lib.benchmarks import Contest
 from prisma_lib.cells import Benchmark, Cell, observation_of
 from prisma_lib.claims.evidence import OURS
 from prisma_lib.errors import NumericsError
-from prisma_lib.judge import Answer, errors
 from prisma_lib.pdes.base import Field
 from prisma_lib.plots import Panel
 from prisma_lib.tables import ROUNDING

@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from prisma_lib import sensors
 from prisma_lib.checks import Array, measured
 from prisma_lib.errors import ConfigError, DataError, ShapeError
 from prisma_lib.fields import keyed_normal, keyed_uniform
@@ -166,6 +167,7 @@ def observe(
     *,
     rate: float = 0.03,
     columns: int | None = None,
+    layout: str = "points",
     key: int = 0,
     index: Sequence[int],
 ) -> Observation:
@@ -176,9 +178,11 @@ def observe(
             of its points with probability `rate`, independently, or whole `columns`.
         a: Input field.
         u: Solution field.
-        rate: Probability that a point is observed, in (0, 1]; full tasks ignore it.
+        rate: Share of observed points, in (0, 1]; full tasks ignore it.
         columns: Number of columns, positions on the last axis, that a sparse task
-            observes instead of points: exactly so many, drawn without replacement.
+            observes instead: exactly so many, drawn without replacement.
+        layout: Where the sensors of a sparse task stand, if not at `columns`: "points",
+            "patches", "columns" or "window"; see `sensors.places`.
         key: Names the random stream of masks.
         index: Number of each problem in that stream.
 
@@ -187,8 +191,8 @@ def observe(
         field. A sparse mask may be empty by chance.
 
     Raises:
-        ConfigError: When the task is unknown, or the rate or the number of columns is
-            impossible.
+        ConfigError: When the task or the layout is unknown, or the rate or the number
+            of columns is impossible.
         ShapeError: When the fields differ in grid or number, or `index` in number.
     """
     if not 0 < rate <= 1:
@@ -200,9 +204,10 @@ def observe(
     _check_shapes(a, u)
     _check_index(index, a)
     if columns is None:
-        uniform = keyed_uniform(key, index, (1, *a.shape[2:]), purpose="mask")
+        shape = (a.shape[-2], a.shape[-1])
+        uniform = sensors.places(layout, key, index, shape, rate)
     else:
-        uniform = _column_places(key, index, columns, a.shape[-1])
+        uniform = sensors.columns(key, index, columns, a.shape[-1])
         rate = columns / a.shape[-1]
     masks = task_masks([task] * len(index), torch.full((len(index),), rate), uniform)
     mask_a, mask_u = (
@@ -214,22 +219,14 @@ def observe(
     return Observation(a_obs, u_obs, mask_a, mask_u)
 
 
-def _column_places(
-    key: int, index: Sequence[int], columns: int, num: int
-) -> Float[Tensor, "b 1 1 y"]:
-    """Shuffles columns; the share below `k / num` is that of exactly k of them."""
-    if type(columns) is not int or not 1 <= columns <= num:
-        raise ConfigError(
-            f"columns={columns!r}: the fields have {num} columns; give a whole number "
-            f"from 1 to {num}, such as {min(5, num)}"
-        )
-    draws = keyed_uniform(key, index, (1, 1, num), purpose="columns")
-    ranks = draws.argsort(dim=-1, stable=True).argsort(-1)
-    return (ranks + 0.5) / num
-
-
 def add_noise(
-    observation: Observation, sd_a: float, sd_u: float, key: int, index: Sequence[int]
+    observation: Observation,
+    sd_a: float,
+    sd_u: float,
+    key: int,
+    index: Sequence[int],
+    *,
+    fraction: float = 1.0,
 ) -> Observation:
     """Adds independent Gaussian sensor noise to the observed points.
 
@@ -239,20 +236,30 @@ def add_noise(
         sd_u: Standard deviation of the noise on `u`, likewise.
         key: Names the random stream of noise.
         index: Number of each problem in that stream.
+        fraction: Probability that a point is noisy, in [0, 1]; nobody is told which. A
+            larger one makes the same points noisy and more.
 
     Returns:
         The noisy observation, with the same masks.
 
     Raises:
-        ConfigError: When a standard deviation is negative or not finite.
+        ConfigError: When a standard deviation is negative or not finite, or the
+            fraction is no probability.
         ShapeError: When `index` and the observation differ in number.
     """
     for name, sd in (("sd_a", sd_a), ("sd_u", sd_u)):
         if not 0 <= sd < math.inf:
             raise ConfigError(f"{name}={sd}: noise needs a finite value of at least 0")
+    if not 0 <= fraction <= 1:
+        raise ConfigError(
+            f"fraction={fraction}: the share of noisy points must be in [0, 1]"
+        )
     a, u, mask = observation.a, observation.u, observation.mask
     _check_index(index, a)
-    noise = keyed_normal(key, index, tuple(mask.shape[1:]), purpose="sensor noise")
+    shape = tuple(mask.shape[1:])
+    noise = keyed_normal(key, index, shape, purpose="sensor noise")
+    if fraction < 1:
+        noise = noise * (keyed_uniform(key, index, shape, purpose="noisy") < fraction)
     noise = noise.to(mask.device) * mask
     noise_a, noise_u = noise.split([a.shape[1], u.shape[1]], dim=1)
     return replace(observation, a=a + sd_a * noise_a, u=u + sd_u * noise_u)

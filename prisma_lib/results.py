@@ -125,6 +125,20 @@ def number(row: Mapping[str, Any], column: str = "value") -> float | None:
     return found if math.isfinite(found) else None
 
 
+def settings(row: Mapping[str, Any]) -> dict[str, str]:
+    """Returns the parts of a row's setting by name, such as `{"size": "32"}`."""
+    parts = filter(None, str(row["setting"]).split(";"))
+    return dict(part.partition("=")[::2] for part in parts)
+
+
+def spoken(row: Mapping[str, Any]) -> str:
+    """Writes a row's number of percent with its interval, as in a sentence."""
+    if missing(row):
+        return missing(row)
+    value, low, high = (number(row, name) for name in ("value", "low", "high"))
+    return f"{value:.3g} % [{low:.3g}, {high:.3g}]"
+
+
 def missing(row: Mapping[str, Any], column: str = "value") -> str:
     """Says why a row has no number in a column; an empty text where it has one."""
     if number(row, column) is not None:

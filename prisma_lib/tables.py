@@ -200,8 +200,7 @@ def entries(rows: Iterable[results.Row], paper: Paper) -> list[Entry]:
 
 def entry_of(row: results.Row) -> Entry:
     """Reads one result row."""
-    parts = filter(None, row["setting"].split(";"))
-    setting = dict(part.partition("=")[::2] for part in parts)
+    setting = results.settings(row)
     size, draws = int(setting.pop("size", 0)), int(setting.pop("mean_of", 1))
     for of_the_method in ("weights", "diverged"):
         setting.pop(of_the_method, None)

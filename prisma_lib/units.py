@@ -4,15 +4,17 @@ Fields are in physical units outside of a network and have mean 0 and standard d
 0.5 inside.
 """
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from prisma_lib.edm import SIGMA_DATA, Levels
+from prisma_lib.errors import ConfigError
 from prisma_lib.fields import GRFNoise
 from prisma_lib.observe import Pair
 from prisma_lib.pdes.base import PDE, Statistics
@@ -21,6 +23,7 @@ from prisma_lib.presets import Settings
 UNITS = ("mean", "std", "residual_floor")
 
 Errors = Float[Tensor, " b"]
+Network = TypeVar("Network", bound="Normalised")
 
 
 class Normalised(nn.Module, ABC):
@@ -86,6 +89,28 @@ class Normalised(nn.Module, ABC):
             kept = moved if moved.dtype == value.dtype else value.to(moved.device)
             setattr(self, name, kept)
         return self
+
+    def with_equation(self: Network, pde: PDE) -> Network:
+        """Returns the network with the residual of other coefficients.
+
+        Weights and units are those of the training, and are shared.
+
+        Args:
+            pde: The equation with other coefficients, on the training grid.
+
+        Raises:
+            ConfigError: When it is another equation, grid or number of channels.
+        """
+        own, other = ((p.name, p.size, p.channels) for p in (self.pde, pde))
+        if own != other:
+            raise ConfigError(
+                f"{self.method} was trained for {own[0]} with {own[1]} points per axis "
+                f"and channels {own[2]}, asked for {other[0]} with {other[1]} and "
+                f"{other[2]}: only coefficients may differ"
+            )
+        told = copy.copy(self)
+        told.pde = pde
+        return told
 
     def normalise(self, x: Pair) -> Pair:
         """Maps fields from physical units to mean 0 and standard deviation 0.5."""

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from prisma_lib import markdown, results, tables
+from prisma_lib.answers import RATIO
 from prisma_lib.cells import RATE
 from prisma_lib.claims.evidence import OURS
-from prisma_lib.judge import RATIO
 from prisma_lib.provenance import ROOT
 from prisma_lib.tables import Entry, Paper
 
@@ -93,7 +93,7 @@ def measured(rows: Sequence[results.Row], metric: str) -> str:
 
     Args:
         rows: Rows of `benchmarks.rows_of`.
-        metric: One of `judge.FURTHER`.
+        metric: One of `answers.FURTHER`.
     """
     mine = [row for row in rows if row["metric"] == metric]
     heads = dict.fromkeys(map(cell, mine))
@@ -119,19 +119,14 @@ def spanned(row: results.Row) -> str:
 
 def rival(row: results.Row) -> str:
     """Names the method whose error divides a ratio."""
-    return setting(row)["over"]
+    return results.settings(row)["over"]
 
 
 def cell(row: results.Row) -> str:
     """Names the cell of a row, with the share of sensors where it is unusual."""
-    rate = setting(row).get("rate", f"{RATE:g}")
+    rate = results.settings(row).get("rate", f"{RATE:g}")
     unusual = "" if rate == f"{RATE:g}" else f" ({float(rate):.0%} of points)"
     return f"{row['direction']}, {row['regime']}{unusual}"
-
-
-def setting(row: results.Row) -> dict[str, str]:
-    """Reads the setting of a row."""
-    return dict(part.partition("=")[::2] for part in row["setting"].split(";"))
 
 
 def verdict(row: results.Row) -> str:

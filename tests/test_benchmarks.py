@@ -6,6 +6,7 @@ import torch
 from rivals import nine, untrained
 
 from prisma_lib import benchmarks, cells, checkpoints, galleries, judge, verdicts
+from prisma_lib.answers import RATIO, SPECTRAL
 from prisma_lib.comparison import EQUAL
 from prisma_lib.errors import ConfigError
 from prisma_lib.results import number
@@ -65,9 +66,9 @@ def test_everybody_answers_the_same_problems_and_prisma_those_of_the_slow(contes
 
 def test_rows_compare_prisma_with_all_others_but_rounding(contest):
     answers = contest.answers([("forward", "full")])
-    rows = benchmarks.rows_of(answers, [judge.SPECTRAL])
+    rows = benchmarks.rows_of(answers, [SPECTRAL])
 
-    ratios = {row["setting"]: row for row in rows if row["metric"] == judge.RATIO}
+    ratios = {row["setting"]: row for row in rows if row["metric"] == RATIO}
     assert {*ratios} == {
         f"size=16;over={name}" for name in ("mean field", "FunDPS", EQUAL)
     }
@@ -82,7 +83,7 @@ def test_rows_compare_prisma_with_all_others_but_rounding(contest):
     assert number(found) == pytest.approx(expected, rel=1e-3)
     low, high = number(found, "low"), number(found, "high")
     assert low < number(found) < high
-    measured = [row for row in rows if row["metric"] == judge.SPECTRAL]
+    measured = [row for row in rows if row["metric"] == SPECTRAL]
     assert not [row for row in measured if "mean_of" in row["setting"]]
     assert {row["method"] for row in measured} == {row["method"] for row in rows}
 
@@ -144,7 +145,7 @@ def test_words_are_those_of_the_rows(contest, tmp_path):
 )
 def test_an_interval_decides_who_wins(low, high, word, mark):
     row = {
-        "metric": judge.RATIO,
+        "metric": RATIO,
         "setting": "size=32;rate=0.1;over=FNO",
         "value": "0.5",
     }

@@ -42,7 +42,7 @@ grids
 stencils spectral splines
 fields philox
 shapes flows flux_form diffusionpde
-pdes tasks observe conditioning pool posterior steps
+pdes tasks sensors observe conditioning pool posterior steps
 nn edm presets
 units denoiser
 model
@@ -56,8 +56,8 @@ parallel teams results
 metrics data making importers audit reading layouts manifests matlab splits storage
 cells
 tensorfile checkpoints
-anchors judge
-comparison evaluate
+anchors answers judge
+comparison evaluate robustness
 pairing strictyaml values locks
 schema runs plans
 tables ranks claims markdown benchmarks verdicts
@@ -67,7 +67,7 @@ feeds guards
 training
 budgets generations journal resume boards
 train
-plots curves charts galleries
+plots curves charts sweepcharts galleries
 kernels execution clusters
 engine recording board
 screen tune bench explore sweep notebooks

@@ -6,7 +6,7 @@ import pytest
 import torch
 from rivals import FAST, nine
 
-from prisma_lib import cells, judge, pdes
+from prisma_lib import answers, cells, judge, pdes
 from prisma_lib.baselines.pinn import PINN
 from prisma_lib.errors import ConfigError, DataError, ShapeError
 from prisma_lib.metrics import bootstrap_interval
@@ -30,8 +30,8 @@ def test_a_truth_overlaps_with_itself(quick):
 
     for direction in ("forward", "inverse"):
         given = (problems, direction, problems.a, problems.u)
-        assert judge.overlaps(*given).tolist() == [100] * 9
-        assert judge.spectral_errors(*given).tolist() == [0] * 9
+        assert answers.overlaps(*given).tolist() == [100] * 9
+        assert answers.spectral_errors(*given).tolist() == [0] * 9
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_one_trajectory_alone_has_no_interval():
     pde = pdes.load("navier_stokes", 16)
     fields = torch.rand(4, 1, 16, 16)
     problems = cells.Benchmark(pde, fields, fields, UNIT, 0)
-    answer = judge.Answer(
+    answer = answers.Answer(
         problems, ("forward", "full"), fields[None], fields[None], {"method": "x"}
     )
 

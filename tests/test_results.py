@@ -175,3 +175,19 @@ def test_metrics_that_are_not_finite_cost_no_run_and_keep_their_reason(tmp_path)
     read = results.read(tmp_path / "rows.csv")
     assert [r["value"] for r in read] == ["1.5", "nan", "-inf"]
     assert results.missing(read[1]) == "value is nan"
+
+
+def test_a_setting_is_read_by_its_parts():
+    given = {"setting": "size=32;noise_sd=2;diverged;weights=1/2/0"}
+
+    found = results.settings(given)
+
+    assert found == {"size": "32", "noise_sd": "2", "diverged": "", "weights": "1/2/0"}
+    assert results.settings({"setting": ""}) == {}
+
+
+def test_a_number_is_said_with_its_interval_or_why_there_is_none():
+    number = {"value": "12.345", "low": "11.9", "high": "13.06"}
+
+    assert results.spoken(number) == "12.3 % [11.9, 13.1]"
+    assert results.spoken({"value": ""}) == "no value was recorded"

@@ -7,6 +7,7 @@ another grid.
 from collections.abc import Callable, Sequence
 
 from prisma_lib import results
+from prisma_lib.answers import IOU
 from prisma_lib.claims.evidence import NO_ROWS, OURS, Claim, Evidence, Finding, judged
 from prisma_lib.claims.tables import (
     DIFFUSION,
@@ -14,7 +15,6 @@ from prisma_lib.claims.tables import (
     operators_need_full,
     same_order,
 )
-from prisma_lib.judge import IOU
 from prisma_lib.ranks import FAILS, HOLDS, OPEN
 from prisma_lib.tables import METHODS, Entry
 

@@ -1,0 +1,231 @@
+"""Methods side by side outside of the protocol: other noise, sensors, coefficients.
+
+Nothing is tuned anew: a guided method takes the weights of the same direction and
+regime, found at the nearest number of steps. It is slow, so that it answers the first
+few problems; PRISMA answers those again, which gives both a row on the same problems.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from prisma_lib import anchors, baselines, cells, checkpoints, comparison, data, results
+from prisma_lib.baselines import Answers
+from prisma_lib.baselines.prior import Prior
+from prisma_lib.cells import Benchmark, Cell
+from prisma_lib.edm import Schedule
+from prisma_lib.errors import CheckpointError
+from prisma_lib.judge import judge
+from prisma_lib.model import Prisma
+from prisma_lib.pdes.base import PDE, Direction, Field, Statistics
+from prisma_lib.solver import PrismaSolver, Solver
+
+FEW = 4  # problems that a guided method has time for in a sweep
+OURS = "PRISMA"
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """A method with its weights.
+
+    Args:
+        name: "prisma", or the name of a baseline.
+        answers: Makes its solver of a cell.
+        few: Number of problems that it has time for; `None`: all.
+    """
+
+    name: str
+    answers: Answers
+    few: int | None = None
+
+    @property
+    def title(self) -> str:
+        """Its name in tables."""
+        return OURS if self.name == "prisma" else baselines.title(self.name)
+
+    def applies(self, pde: PDE, cell: Cell) -> bool:
+        """Says whether the paper has numbers of it for such a cell."""
+        return self.name == "prisma" or baselines.applies(self.name, pde.name, *cell)
+
+
+def available(names: Sequence[str]) -> tuple[list[Prisma], list[str]]:
+    """Loads the models that are there.
+
+    Args:
+        names: Names of shipped models, or folders.
+
+    Returns:
+        The models, and why others were left out.
+    """
+    found, missing = [], []
+    for name in names:
+        try:
+            found.append(checkpoints.load(name))
+        except CheckpointError as error:
+            missing.append(str(error))
+    return found, missing
+
+
+def contestants(
+    model: Prisma,
+    names: Sequence[str],
+    *,
+    steps: int = 20,
+    guided_steps: int = 100,
+    few: int = FEW,
+    folder: Path | str = baselines.WEIGHTS,
+) -> tuple[list[Contestant], list[str]]:
+    """Collects PRISMA and the baselines that have weights for its equation.
+
+    Args:
+        model: PRISMA. Where it knows other coefficients than those it was trained with,
+            the residuals of guided methods know them, too.
+        names: Names of baselines that are trained.
+        steps: Sampler steps of PRISMA.
+        guided_steps: Sampler steps of guided methods.
+        few: Number of problems that guided methods answer.
+        folder: Holds the baselines NAME-PDE-SIZE.
+
+    Returns:
+        The methods, PRISMA first, and why others were left out.
+    """
+    own = PrismaSolver(model, Schedule(steps))
+    found, missing = [Contestant("prisma", lambda *_: own)], []
+    for name in names:
+        try:
+            network = baselines.load(
+                name, model.pde.name, model.pde.size, folder=folder
+            )
+        except CheckpointError as error:
+            missing.append(str(error))
+            continue
+        network = network.with_equation(model.pde)
+        if not isinstance(network, Prior):
+            found.append(Contestant(name, partial(baselines.of_cell, network)))
+            continue
+        place = Path(folder) / f"{name}-{model.pde.name}-{model.pde.size}"
+        tuned = checkpoints.read_card(place).get("guidance", ())
+        answers = partial(guided, network, tuned, guided_steps)
+        found.append(Contestant(name, answers, few))
+    return found, missing
+
+
+def guided(
+    network: Prior,
+    tuned: Sequence[dict[str, Any]],
+    steps: int,
+    direction: Direction,
+    regime: str,
+) -> Solver:
+    """Makes the solver of a guided method.
+
+    Args:
+        network: Its prior.
+        tuned: What `prisma_lib.tune` found, for any numbers of steps.
+        steps: Sampler steps.
+        direction: What is asked.
+        regime: How it was observed.
+    """
+    mine = [r for r in tuned if (r["direction"], r["regime"]) == (direction, regime)]
+    if not mine:
+        return baselines.of_cell(network, direction, regime, steps=steps)
+    best = min(mine, key=lambda r: abs(math.log(r["settings"]["steps"] / steps)))
+    settings = best["settings"] | {"steps": steps, "weights": best["weights"]}
+    return network.solver(**settings)
+
+
+def compete(
+    everyone: Sequence[Contestant],
+    problems: Benchmark,
+    asked: Sequence[Cell],
+    **labels: Any,
+) -> Iterator[results.Row]:
+    """Judges all methods in the cells that apply to them.
+
+    Args:
+        everyone: The methods.
+        problems: Test problems, with what is hidden of them.
+        asked: Directions and regimes.
+        **labels: Further columns of every row.
+
+    Yields:
+        A row for each method and cell; PRISMA has a second one on the few problems that
+        slow methods answer. Where guidance diverges a row has no value.
+    """
+    short = {each.few for each in everyone if each.few}
+    for each in everyone:
+        nums = {each.few or problems.n} | (short if each.name == "prisma" else set())
+        for cell in filter(partial(each.applies, problems.pde), asked):
+            solver = each.answers(*cell)
+            for n in sorted({min(n, problems.n) for n in nums}, reverse=True):
+                common = {"method": each.title, **labels}
+                mine = problems.first(n)
+                for answer in comparison.guarded(solver, mine, [cell], **common):
+                    yield from answer.rows()
+
+
+def draw(solver: Solver, problems: Benchmark, cell: Cell) -> tuple[Field, Field]:
+    """Draws the field that a cell asks for, once for each problem.
+
+    Args:
+        solver: The method.
+        problems: Test problems, with what is hidden of them.
+        cell: Direction and regime.
+
+    Returns:
+        The answer, on the values that inputs can have, and the truth.
+
+    Raises:
+        NumericsError: When a draw is not finite.
+    """
+    seen = cells.observation_of(problems, *cell)
+    generator = torch.Generator().manual_seed(problems.seed)
+    a, u = solver.solve(seen, samples=1, generator=generator)
+    if cell[0] == "inverse":
+        return problems.pde.snap(a[0].cpu()), problems.a
+    return u[0].cpu(), problems.u
+
+
+def beside(
+    problems: Benchmark, asked: Sequence[Cell], *, exact: bool = True, **labels: Any
+) -> Iterator[results.Row]:
+    """Judges what learns nothing in the same cells; see `anchors.of`.
+
+    What is noisy at unknown points has no exact posterior in closed form.
+
+    Args:
+        problems: Test problems, with what is hidden of them.
+        asked: Directions and regimes.
+        exact: Whether the exact posterior is among it: it takes long where each problem
+            has a mask of its own with many sensors.
+        **labels: Further columns of every row.
+    """
+    for direction, regime in asked:
+        noise_sd = problems.noise_sd(regime)
+        found = anchors.of(problems.pde, direction, regime, noise_sd)
+        if not exact or (regime == "noisy" and problems.hidden.fraction < 1):
+            found.pop("exact posterior", None)
+        for name, solver in found.items():
+            cell = [(direction, regime)]
+            yield from judge(solver, problems, cell, method=name, **labels)
+
+
+def independent(pde: PDE, n: int, statistics: Statistics, seed: int = 0) -> Benchmark:
+    """Draws test problems of which no two belong to one trajectory.
+
+    Args:
+        pde: The equation; where numbers of a split are the times of trajectories, each
+            problem is from its own, at times that alternate.
+        n: Number of problems.
+        statistics: Those whose standard deviations scale sensor noise.
+        seed: Seed of the data.
+    """
+    times = getattr(pde, "times", 1)
+    a, u = data.problems(pde, n * times, split="test", seed=seed)
+    picked = [times * i + 3 * i % times for i in range(n)]
+    return Benchmark(pde, a[picked], u[picked], statistics, seed)

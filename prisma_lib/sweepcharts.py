@@ -1,0 +1,112 @@
+"""Pictures of sweeps: errors with their intervals against what is varied."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
+from typing import Any
+
+import matplotlib.pyplot as plt
+import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from prisma_lib import results
+from prisma_lib.charts import one_legend, percent
+from prisma_lib.plots import style
+from prisma_lib.tables import METHODS
+
+MARKS, GREY = "sv^Dx+", "0.5"  # of what learns nothing
+
+
+def settings_frame(
+    rows: Iterable[Mapping[str, Any]], **defaults: float | str
+) -> pd.DataFrame:
+    """Returns result rows as a data frame with a column for each part of the setting.
+
+    Args:
+        rows: Result rows.
+        **defaults: What a part is where a row lacks it, such as `fraction=1.0`.
+
+    Returns:
+        The rows, with numbers wherever a column holds some.
+    """
+    data = pd.DataFrame([{**defaults, **row, **results.settings(row)} for row in rows])
+    for name in data.columns.difference(["method", "pde", "direction", "regime"]):
+        numbers = pd.to_numeric(data[name], errors="coerce")
+        if numbers.notna().any():
+            data[name] = numbers
+    return data
+
+
+def sweep(
+    data: pd.DataFrame,
+    key: str,
+    label: str,
+    *,
+    down: str = "pde",
+    across: str = "direction",
+    log: bool = False,
+) -> Figure:
+    """Draws errors with their intervals against what is varied.
+
+    Args:
+        data: Result rows from `settings_frame`; of a method that answered several
+            numbers of problems the largest counts.
+        key: Column of what is varied.
+        label: Text at its axis.
+        down: Column whose values are the rows of panels.
+        across: Column whose values are the columns of panels.
+        log: Whether what is varied has a logarithmic axis.
+    """
+    data = data[data["n"] == data.groupby(["pde", "method"])["n"].transform("max")]
+    data = data.dropna(subset=["value", key]).sort_values(key, kind="stable")
+    places = [sorted({*data[name]}) for name in (down, across)]
+    tall, wide = map(len, places)
+    names = sorted({*data["method"]})
+    with style():
+        figure, axes = plt.subplots(
+            *(tall, wide), figsize=(3.4 * wide, 0.6 + 2.2 * tall), squeeze=False
+        )
+        for axis, (row, column) in zip(axes.flat, product(*places), strict=True):
+            cell = data[(data[down] == row) & (data[across] == column)]
+            lines(axis, cell, key, names)
+            percent(axis, "y")
+            if log:
+                percent(axis, "x")
+            axis.set(title=f"{row}, {column}", xlabel=label)
+        one_legend(figure)
+    return figure
+
+
+def lines(axis: Axes, cell: pd.DataFrame, key: str, names: Sequence[str] = ()) -> None:
+    """Draws a line with its interval for each method.
+
+    What learns nothing is grey beside what learned, so that it does not draw the eye.
+
+    Args:
+        axis: Where to draw.
+        cell: Result rows from `settings_frame`.
+        key: Column of what is varied.
+        names: All methods of the figure: each looks the same in all of its panels.
+    """
+    found = {*(names or cell["method"])}
+    learned = [name for name in reversed(METHODS) if name in found]
+    others = sorted(found - {*METHODS})
+    palette = sns.color_palette("colorblind")
+    for name in [*learned, *others]:
+        look = {"color": colour(name), "marker": "."}
+        if name in others:
+            place = others.index(name)
+            look["marker"] = MARKS[place % len(MARKS)]
+            look["linestyle"] = "--" if learned else "-"
+            look["color"] = GREY if learned else palette[place % len(palette)]
+        mine = cell[cell["method"] == name]
+        axis.plot(mine[key], mine["value"], markersize=4, label=name, **look)
+        band = {"alpha": 0.2, "linewidth": 0, "color": look["color"]}
+        axis.fill_between(mine[key], mine["low"], mine["high"], **band)
+
+
+def colour(method: str) -> Any:
+    """Returns the colour of a method, grey for what learns nothing."""
+    palette = sns.color_palette("colorblind")
+    return palette[METHODS[::-1].index(method)] if method in METHODS else GREY
