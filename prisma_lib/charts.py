@@ -1,4 +1,4 @@
-"""Pictures of tables: time against error, errors by method, ranks (E05 and E06).
+"""Pictures of tables: time against error, errors by method, ranks, ablations.
 
 Each takes the entries of the tables and draws the ones of a single grid; numbers that
 are missing are left out.
@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
-from prisma_lib import results
+from prisma_lib import ablations, results
 from prisma_lib.cells import REGIMES
 from prisma_lib.markdown import label
 from prisma_lib.plots import style
@@ -156,6 +156,46 @@ def one_legend(figure: Figure) -> None:
             legend.remove()
     if shown:
         figure.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=4)
+
+
+def variants(rows: Sequence[results.Row]) -> Figure:
+    """Draws the errors of variants with their intervals, a panel for each equation.
+
+    Args:
+        rows: What `ablations.averaged` returned.
+    """
+    equations = list(dict.fromkeys(row["pde"] for row in rows))
+    names = list(dict.fromkeys(ablations.setting(row, "variant") for row in rows))
+    with style():
+        wide, tall = max(6, 3.8 * len(equations)), 1.2 + 0.6 * len(names)
+        figure, axes = plt.subplots(
+            1, len(equations), figsize=(wide, tall), squeeze=False
+        )
+        for axis, pde in zip(axes[0], equations, strict=True):
+            mine = [row for row in rows if row["pde"] == pde]
+            _dots(axis, mine, names)
+            axis.set_title(pde)
+        one_legend(figure)
+    return figure
+
+
+def _dots(axis: Axes, rows: Sequence[results.Row], names: Sequence[str]) -> None:
+    cells = list(dict.fromkeys(f"{row['direction']}\n{row['regime']}" for row in rows))
+    for number, name in enumerate(names):
+        mine = [row for row in rows if ablations.setting(row, "variant") == name]
+        shift = (number - (len(names) - 1) / 2) * 0.8 / len(names)
+        place = [cells.index(f"{r['direction']}\n{r['regime']}") + shift for r in mine]
+        value, low, high = (
+            [float(row[key]) for row in mine] for key in ("value", "low", "high")
+        )
+        width = [
+            [v - b for v, b in zip(value, low, strict=True)],
+            [t - v for v, t in zip(value, high, strict=True)],
+        ]
+        axis.errorbar(value, place, xerr=width, fmt="o", ms=3, label=name)
+    percent(axis, "x")
+    axis.set_yticks(range(len(cells)), cells)
+    axis.set_ylim(len(cells) - 0.5, -0.5)
 
 
 def rank_bars(ranks: Sequence[Mapping[str, Any]]) -> Figure:

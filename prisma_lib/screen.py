@@ -11,6 +11,7 @@ that are chosen by the result.
 """
 
 import argparse
+import fnmatch
 import sys
 from collections.abc import Iterator
 from functools import partial
@@ -60,6 +61,8 @@ def screen(
     split: str = "test",
     models: Path | None = None,
     processes: int = 1,
+    only: str = "*",
+    folder: Path | None = None,
 ) -> Iterator[tuple[str, list[results.Row]]]:
     """Trains and judges what has no rows yet.
 
@@ -73,6 +76,8 @@ def screen(
         models: Folder that takes the models as METHOD-PDE-SIZE; without one each stays
             with its training.
         processes: How many train a variant together.
+        only: Pattern of the variants' names, such as `*-sra-*`.
+        folder: Holds the trainings; outputs/train/PLAN without one.
 
     Yields:
         Name and rows of each variant, once they are in the file.
@@ -80,10 +85,8 @@ def screen(
     Raises:
         ConfigError: When the plan cannot be used, or trains what has no cell.
     """
-    trainings = {
-        name: TrainConfig.from_dict(settings)
-        for name, settings in plans.read_trainings(path, scale).items()
-    }
+    trainings = _chosen(path, scale, only)
+    home = folder or provenance.ROOT / "outputs" / "train" / path.stem
     kept = {name: _kept(config) for name, config in trainings.items()}
     if models and len({*kept.values()}) < len(kept):
         raise ConfigError(
@@ -95,16 +98,26 @@ def screen(
         if name in done:
             continue
         asked_of(config.method, pdes.load(config.pde, config.size))
-        folder = provenance.ROOT / "outputs" / "train" / path.stem / name
-        with team(config, folder, device, processes):
-            state = begin(config, folder, device)
-            for _ in watched(state, folder):
+        with team(config, home / name, device, processes):
+            state = begin(config, home / name, device)
+            for _ in watched(state, home / name):
                 pass
-        finish(state, models / kept[name] if models else folder / "model")
+        finish(state, models / kept[name] if models else home / name / "model")
         labels = {"sweep": path.stem, "run": name, "scale": scale}
         rows = judged(state, n, split, **labels)
         results.append(out, rows)
         yield name, rows
+
+
+def _chosen(path: Path, scale: str, only: str) -> dict[str, TrainConfig]:
+    every = plans.read_trainings(path, scale)
+    found = {name: every[name] for name in fnmatch.filter(every, only)}
+    if not found:
+        raise ConfigError(
+            f"--only {only!r} fits none of {len(every)} variants of {path}, such as "
+            f"{', '.join([*every][:5])}: give a name, or a pattern in quotes"
+        )
+    return {name: TrainConfig.from_dict(settings) for name, settings in found.items()}
 
 
 def _kept(config: TrainConfig) -> str:
@@ -116,7 +129,9 @@ def _run(options: argparse.Namespace) -> int:
     out = options.results or Path("outputs", "results", f"{options.plan.stem}.csv")
     judging = options.n, options.split, options.models, options.processes
     for name, rows in screen(
-        *(options.plan, options.scale, out, options.device), *judging
+        *(options.plan, options.scale, out, options.device),
+        *judging,
+        only=options.only,
     ):
         cells = (f"{row['value']} {row['metric']}" for row in rows)
         print(f"{name}: {', '.join(cells)}", flush=True)
@@ -130,6 +145,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--scale", default="cpu", choices=plans.SCALES)
     parser.add_argument("--device", default="auto", help="auto, cpu or cuda")
     parser.add_argument("--processes", type=int, default=1, help=PROCESSES)
+    parser.add_argument("--only", default="*", help="pattern of variants, in quotes")
     parser.add_argument("--n", type=int, default=128, help="problems to judge on")
     parser.add_argument("--split", default="test", choices=("test", "validation"))
     parser.add_argument("--models", type=Path, help="folder that takes the models")

@@ -60,7 +60,7 @@ anchors answers judge
 comparison evaluate robustness
 pairing strictyaml values locks
 schema runs plans
-tables ranks claims markdown benchmarks verdicts
+ablations tables ranks claims markdown benchmarks verdicts
 recipes trainconfig
 draws
 feeds guards

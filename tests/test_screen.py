@@ -122,3 +122,14 @@ def test_settings_are_chosen_on_other_problems_than_those_of_tables():
     a = cells.benchmark(state.model.pde, 2, split="validation").a
     wanted, _ = data.problems(state.model.pde, 2, split="validation")
     assert torch.equal(a, wanted)
+
+
+def test_a_pattern_chooses_variants_and_a_folder_takes_their_trainings(plan, root):
+    given = (plan, "smoke", root / "rows.csv", "cpu", 1)
+
+    found = dict(screen.screen(*given, only="t*", folder=root / "here"))
+
+    assert {*found} == {"two"}
+    assert (root / "here" / "two" / "model" / "card.json").exists()
+    with pytest.raises(ConfigError, match=r"fits none of 2 variants.* one, two"):
+        next(screen.screen(*given, only="three"))
