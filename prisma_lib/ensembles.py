@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from prisma_lib.errors import ConfigError, DataError, ShapeError
+from prisma_lib.fields import keyed_uniform
 
 Fields = Float[Tensor, "b c x y"]
 Draws = Float[Tensor, "m b c x y"]
@@ -152,6 +153,47 @@ def spread_skill(draws: Draws, truth: Fields) -> Float[Tensor, ""]:
             "has no value: judge a field that was not fully observed"
         )
     return ((m + 1) / m * variance / error).sqrt()
+
+
+def rank_counts(
+    draws: Draws,
+    truth: Fields,
+    judged: Bool[Tensor, "b c x y"] | None = None,
+    key: int = 0,
+) -> Float[Tensor, "b ranks"]:
+    r"""Counts at how many points the truth takes each place among the draws.
+
+    Of m draws there are m + 1 places, and the truth of a calibrated ensemble takes all
+    of them equally often. Too narrow an ensemble fills the outer places, too wide a one
+    the inner ones. Where the truth equals some draws, as in a field of few levels, one
+    of their places is drawn for it.
+
+    Args:
+        draws: At least two draws.
+        truth: True fields.
+        judged: Points that count; all unless given.
+        key: Names the random stream of the ties.
+
+    Returns:
+        Numbers of points, per problem, from the lowest place to the highest.
+
+    Raises:
+        ConfigError: When there is a single draw.
+        ShapeError: When draws and truth do not fit.
+
+    Reference:
+        Hamill (2001), Interpretation of rank histograms.
+        doi:10.1175/1520-0493(2001)129<0550:IORHFV>2.0.CO;2.
+    """
+    _check_draws(draws, truth)
+    below, ties = (draws < truth).sum(dim=0), (draws == truth).sum(dim=0)
+    shape = tuple(truth.shape[1:])
+    uniform = keyed_uniform(key, range(len(truth)), shape, purpose="ties")
+    rank = below + (uniform.double().to(truth.device) * (ties + 1)).long()
+    weight = torch.ones_like(rank) if judged is None else judged.long()
+    counts = weight.new_zeros(len(truth), len(draws) + 1)
+    counts.scatter_add_(1, rank.flatten(1), weight.flatten(1))
+    return counts.double()
 
 
 def _check_draws(draws: Tensor, truth: Tensor | None = None) -> None:

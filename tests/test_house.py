@@ -40,7 +40,7 @@ FLOORS = """
 errors
 grids
 stencils spectral splines
-fields philox
+fields philox refine
 shapes flows flux_form diffusionpde
 pdes tasks sensors observe conditioning pool posterior steps
 nn edm presets
@@ -54,10 +54,10 @@ methods
 solve
 parallel teams results
 metrics data making importers audit reading layouts manifests matlab splits storage
-cells
+cells calibration
 tensorfile checkpoints
 anchors answers judge
-comparison evaluate robustness
+comparison evaluate robustness rollout
 pairing strictyaml values locks
 schema runs plans
 ablations tables ranks claims markdown benchmarks verdicts

@@ -12,13 +12,10 @@ from prisma_lib.bench.measure import (
     row,
 )
 from prisma_lib.bench.networks import PDE, Job, job
+from prisma_lib.bench.parts import parts
 from prisma_lib.bench.rivals import as_fundps, with_einsum, with_neuralop
-from prisma_lib.edm import Schedule
 from prisma_lib.model import Prisma
-from prisma_lib.sample import heun
 
-# Steps of the sampler whose time is divided up.
-_STEPS = 2
 # Which speeds are compared: neuralop's weights are dense, the einsum's are ours.
 RIVALS = {
     "ours": ("einsum", "neuralop", "FunDPS"),
@@ -57,38 +54,14 @@ def _paces(setup: Setup, net: Network, work: Job, rate: float) -> list[results.R
     return rows
 
 
-@torch.no_grad()
 def _shares(setup: Setup, net: Network, work: Job) -> list[results.Row]:
     """Divides the time of a sampling step into residual, network and the rest."""
-    model, schedule = work.model, Schedule(_STEPS)
-    x_obs = torch.where(work.mask > 0, work.x, 0.0)
-
-    def sample() -> None:
-        states = heun(
-            lambda x, sigma: model(x, sigma, x_obs, work.mask), work.x, schedule
-        )
-        for _ in states:
-            pass
-
-    given = []
-    hook = model.backbone.register_forward_pre_hook(lambda _, args: given.append(args))
-    work.infer()
-    hook.remove()
-    calls = 2 * _STEPS - 1
-    times = setup.seconds_in_turn(
-        {
-            "whole": sample,
-            "residual": lambda: model.residual_levels(work.x, x_obs, work.mask),
-            "network": lambda: model.backbone(*given[0]),
-        }
-    )
-    whole = times["whole"] / calls
-    parts = {name: times[name] / whole for name in ("residual", "network")}
-    parts["rest"] = 1 - sum(parts.values())
+    times = parts(setup, work)
+    whole = sum(times.values())
     setting = f"{net.setting};sampling step"
     return [
-        row("model", PDE, setting, f"percent_{name}", 100 * part)
-        for name, part in parts.items()
+        row("model", PDE, setting, f"percent_{name}", 100 * part / whole)
+        for name, part in times.items()
     ]
 
 

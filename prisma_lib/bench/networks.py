@@ -63,15 +63,19 @@ class Job:
         return work
 
 
-def job(net: Network, device: torch.device, **changes: Any) -> Job:
-    """Builds a network for Darcy flow and a batch half of whose points are observed.
+def job(net: Network, device: torch.device, pde_name: str = PDE, **changes: Any) -> Job:
+    """Builds a network and a batch half of whose points are observed.
 
     Args:
         net: Preset, points per axis and batch.
         device: Where it computes.
+        pde_name: Name of the equation, whose inputs are the cheapest that it has.
         **changes: Settings that differ from the preset.
     """
-    pde = pdes.load(PDE, size=net.size)
+    options: dict[str, Any] = pdes.quick(pde_name)
+    if "resolution" in options:  # of trajectories, which are solved on a finer grid
+        options["resolution"] = max(options["resolution"], net.size)
+    pde = pdes.load(pde_name, size=net.size, **options)
     a, u = pde.pair(0, range(net.batch))
     moments = Moments(pde)
     moments.add(a, u)

@@ -9,14 +9,21 @@ experiments, each a table or a figure.
 from collections.abc import Sequence
 
 from prisma_lib import results
-from prisma_lib.claims import ablations, benchmarks, robustness, tables
+from prisma_lib.claims import (
+    ablations,
+    benchmarks,
+    cost,
+    posterior,
+    robustness,
+    tables,
+)
 from prisma_lib.claims.evidence import Claim, Evidence, Finding
 from prisma_lib.ranks import orders, ranks
 from prisma_lib.tables import Entry, Grid, Paper, grid_of
 
 __all__ = ["CLAIMS", "Claim", "Evidence", "Finding", "claims"]
 
-PARTS = (tables, benchmarks, ablations, robustness)
+PARTS = (tables, benchmarks, ablations, robustness, posterior, cost)
 CLAIMS: dict[str, Claim] = dict(
     sorted(claim for part in PARTS for claim in part.CLAIMS.items())
 )

@@ -1,6 +1,6 @@
 """What a claim is judged by, and what a judgement says."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from prisma_lib import results
@@ -103,3 +103,32 @@ def judged(
         return Finding(OPEN, NO_ROWS)
     verdict = HOLDS if good >= share * count else FAILS
     return Finding(verdict, f"{good} of {count} {what}", rows)
+
+
+def setting(row: results.Row) -> dict[str, str]:
+    """Reads the setting of a row."""
+    parts = (part.partition("=") for part in row["setting"].split(";"))
+    return {name: text for name, _, text in parts}
+
+
+def value(row: results.Row, column: str = "value") -> float:
+    """Returns a number of a row; NaN where it has none."""
+    found = results.number(row, column)
+    return float("nan") if found is None else found
+
+
+def said(row: results.Row) -> str:
+    """Writes a number with its interval."""
+    ends = (f"{value(row, end):.3g}" for end in ("low", "high"))
+    return f"{value(row):.3g} [{', '.join(ends)}]"
+
+
+def span(values: Iterable[float]) -> str:
+    """Writes the smallest and the largest of some numbers."""
+    found = sorted(values)
+    return f"{found[0]:.3g} to {found[-1]:.3g}"
+
+
+def decided(good: bool, text: str, rows: Sequence[results.Row]) -> Finding:
+    """Says that a claim holds or not."""
+    return Finding(HOLDS if good else FAILS, text, rows)

@@ -1,0 +1,234 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # What does it cost, and where does the time go?
+#
+# The paper says that the residual takes at most 1.16 % of a step and no memory (claim
+# C24), that an iteration of training takes 28 % longer than FunDPS's and less than half
+# of DiffusionPDE's (C23), and that a thousand samples take 3 minutes instead of 3.3 and
+# 59 hours (C25). All three are ratios, so that they can be measured on any machine, and
+# here they are measured on this one, parts taking turns. **The answer is printed at the
+# end**, with the machine's name: seconds of another one do not compare.
+#
+# Needs nothing, no GPU: new networks take as long as trained ones. Runs in about ten
+# minutes on two cores.
+
+# %%
+from dataclasses import replace
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pandas as pd
+import seaborn as sns
+from IPython.display import Markdown, display
+
+from prisma_lib import devices, plots, results
+from prisma_lib.bench.measure import SCALES, Setup, peak_megabytes
+from prisma_lib.bench.methods import bench_methods
+from prisma_lib.bench.networks import job
+from prisma_lib.bench.parts import parts
+from prisma_lib.provenance import ROOT
+from prisma_lib.training import TrainConfig, loop, start
+
+# %% tags=["parameters"]
+equations: list[str] = ["helmholtz", "navier_stokes", "kolmogorov"]  # the paper's
+runs: int = 10  # timed runs of everything
+device: str = "cpu"  # cpu, cuda or auto
+out: str = "outputs/scratch/compute_cost"  # folder for metrics.json and figures
+scale: str = "cpu"  # name of the scale, which says how large the networks are
+interactive: bool = True  # nothing to move here
+
+# %%
+Path(out).mkdir(parents=True, exist_ok=True)
+sizes = SCALES[scale] if scale in SCALES else SCALES["gpu"]
+setup = Setup(devices.resolve(device), replace(sizes, runs=runs))
+machine = devices.describe(setup.device)
+print(machine, *(net.setting for net in sizes.networks), sep="\n")
+rows = []
+
+
+def record(method, pde, setting, metric, value, **more):
+    row = {"method": method, "pde": pde, "setting": setting, "metric": metric}
+    row |= {"value": f"{value:.4g}", "n": runs, "device": machine, "scale": scale}
+    rows.append(row | more)
+
+
+# %% [markdown]
+# ## A sampling step (E27)
+#
+# Helmholtz' residual is a stencil, those of the flows are made by Fourier transforms.
+# It is the same operator forward and inverse: the paper's two directions differ by up
+# to a factor of 1.9, which can only be the clock. We time it once, on batches of which
+# half of the points are observed.
+
+# %%
+shares = []
+for net in sizes.networks:
+    for equation in equations:
+        work, bare = (
+            job(net, setup.device, equation, **given)
+            for given in ({}, {"strategy": "none"})
+        )
+        times = parts(setup, work)
+        share = 100 * times["residual"] / (times["residual"] + times["network"])
+        memory = [peak_megabytes(each.infer, setup.device) for each in (work, bare)]
+        place = "PRISMA", equation, net.setting
+        for name, seconds in times.items():
+            record(*place, f"{name}_ms_per_batch", 1e3 * seconds)
+        record(*place, "residual_time_fraction", share)
+        record(*place, "peak_memory_mb", memory[0])
+        record("PRISMA without residual", *place[1:], "peak_memory_mb", memory[1])
+        shares.append(
+            {"net": f"{net.preset}, {net.size}²", "equation": equation}
+            | {k: 1e3 * v / net.batch for k, v in times.items()}
+            | {"share": share, "MB": memory[0], "MB without": memory[1]}
+        )
+frame = pd.DataFrame(shares)
+frame.set_index(["net", "equation"]).round(2)
+
+# %% [markdown]
+# Parts are in milliseconds a sample; "rest" is what the sampler takes beyond both, and
+# can be slightly negative where the clock wavers.
+
+# %% tags=["thumbnail"]
+with plots.style():
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.2))
+    labels = list(frame.equation + "\n" + frame.net)
+    bottom = 0
+    for part in ("network", "residual", "rest"):
+        whole = frame[["network", "residual", "rest"]].clip(lower=0).sum(axis=1)
+        width = 100 * frame[part].clip(lower=0) / whole
+        left.barh(labels, width, left=bottom, label=part)
+        bottom = bottom + width
+    left.set(xlabel="share of a sampling step, %", xlim=(0, 100))
+    left.legend(ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1))
+    sns.barplot(frame, y="equation", x="share", hue="net", ax=right)
+    right.axvline(1.16, color="0.4", lw=0.8)
+    right.set(xscale="log", xlabel="residual / (residual + network), %", ylabel="")
+figure.savefig(Path(out) / "parts.png", dpi=150)
+plt.show()
+
+# %% [markdown]
+# The line is the paper's largest share. The larger a network is, the less its residual
+# matters: its cost grows with the points alone.
+#
+# ## An iteration of training (E26)
+#
+# The three methods train the same backbone here, with as many weights and the same
+# batches; PRISMA adds the residual and its gates, the other two are unconditional
+# priors. In their authors' code they are different networks, which is what the paper's
+# factor of 2.3 to DiffusionPDE compares.
+
+# %%
+net = sizes.trained[0]
+trained = {"PRISMA": "prisma", "FunDPS": "fundps", "DiffusionPDE": "diffusionpde"}
+loops = {}
+for who, method in trained.items():
+    config = TrainConfig(
+        method=method, preset=net.preset, size=net.size, batch=net.batch
+    )
+    loops[who] = loop(start(config, setup.device))
+taken = setup.seconds_in_turn({k: lambda s=s: next(s) for k, s in loops.items()})
+for who, seconds in taken.items():
+    record(who, "darcy", net.setting, "seconds_per_iteration", seconds)
+    print(f"{who:14}{seconds:8.3f} s, {seconds / taken['PRISMA']:.2f} of PRISMA's")
+
+# %% [markdown]
+# ## A sample by every method
+#
+# One network of the same preset for all, a batch of eight. Of the long samplers twenty
+# steps are timed, and all of them extrapolated from the median.
+
+# %%
+for row in bench_methods(setup):
+    if row["metric"] == "s_per_sample":
+        who, *about = row["setting"].split(";")
+        given = dict(part.partition("=")[::2] for part in about)
+        setting = ";".join(part for part in about if not part.startswith("steps="))
+        more = {"steps": given.get("steps", "")}
+        record(who, "darcy", setting, "seconds_per_sample", float(row["value"]), **more)
+samples = pd.DataFrame(rows).query("metric == 'seconds_per_sample'")
+samples = samples.assign(hours_per_1000=samples["value"].astype(float) / 3.6)
+samples[["method", "steps", "value", "hours_per_1000"]].reset_index(drop=True)
+
+# %%
+with plots.style():
+    figure, axis = plt.subplots(figsize=(5, 3))
+    names = list(samples.method + " " + samples.steps.astype(str))
+    axis.barh(names, samples["value"].astype(float))
+    axis.set(xscale="log", xlabel="seconds a sample")
+    axis.invert_yaxis()
+figure.savefig(Path(out) / "seconds.png", dpi=150)
+plt.show()
+
+# %% [markdown]
+# ## What training spends on its data
+#
+# From the recorded bench (`python -m prisma_lib.bench data`): problems are solved anew
+# for every step, which costs from half a per cent of the step to almost as much again.
+
+# %%
+bench = pd.DataFrame(results.read(ROOT / "outputs" / "results" / "bench.csv"))
+made = bench[(bench.metric == "data_over_step") & bench.setting.str.contains("small")]
+made = made.assign(value=made["value"].astype(float)).sort_values("value")
+with plots.style():
+    figure, axis = plt.subplots(figsize=(5, 2.8))
+    ours = 100 * made["value"] / (1 + made["value"])
+    axis.barh(list(made.pde), 100 - ours, label="network and optimiser")
+    axis.barh(list(made.pde), ours, left=100 - ours, label="making problems")
+    axis.set(xlabel="share of a training step, %", xlim=(0, 100))
+    axis.legend(ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1))
+figure.savefig(Path(out) / "training.png", dpi=150)
+plt.show()
+pace = bench[(bench.method == "model") & (bench.metric == "images_per_s")]
+pace[["setting", "value", "device"]].rename(columns={"value": "images a second"})
+
+# %% [markdown]
+# ## The answer
+
+
+# %%
+def thousand(method, steps):
+    mine = samples[(samples.method == method) & (samples.steps.astype(str) == steps)]
+    return 1000 * mine["value"].astype(float).item()
+
+
+largest = frame[frame.net == frame.net.iloc[-1]]
+ours = thousand("PRISMA", "20")
+hours = {k: thousand(*k) / 3600 for k in (("FunDPS", "500"), ("DiffusionPDE", "2000"))}
+lines = [
+    f"On {machine}:",
+    f"- the residual takes **{largest.share.max():.2f} %** of a step of the largest "
+    f"network at most, {frame.share.max():.2f} % of one of the smallest",
+    f"- an iteration takes **{taken['PRISMA'] / taken['FunDPS']:.2f}** of FunDPS's, "
+    f"**{taken['PRISMA'] / taken['DiffusionPDE']:.2f}** of DiffusionPDE's",
+    f"- a thousand samples take **{ours / 60:.1f} minutes**; FunDPS "
+    f"**{hours['FunDPS', '500']:.1f}** and DiffusionPDE "
+    f"**{hours['DiffusionPDE', '2000']:.1f} hours**",
+]
+display(Markdown("\n".join(lines)))
+
+# %% [markdown]
+# ## What the text claims
+#
+# On any machine: parts take time, fewer steps take less, and a network needs no less
+# memory with a residual than without.
+
+# %%
+assert (frame[["network", "residual"]] > 0).all(axis=None)
+assert (frame["MB"] >= 0.95 * frame["MB without"]).all()
+assert thousand("FunDPS", "200") < thousand("FunDPS", "500")
+if scale != "smoke":
+    assert ours < 3600 * min(hours.values())
+    by_network = frame.groupby("net", sort=False).share.max()
+    assert by_network.iloc[-1] < by_network.iloc[0]
+
+# %%
+results.write_metrics(Path(out) / "metrics.json", rows)
+print(f"{len(rows)} numbers")

@@ -1,0 +1,49 @@
+"""Where the time of a sampling step goes."""
+
+import torch
+
+from prisma_lib.bench.measure import Setup
+from prisma_lib.bench.networks import Job
+from prisma_lib.edm import Schedule
+from prisma_lib.sample import heun
+
+# Steps of the sampler whose time is divided up.
+_STEPS = 2
+
+
+@torch.no_grad()
+def parts(setup: Setup, work: Job) -> dict[str, float]:
+    """Divides the time of one network call of a sampler.
+
+    Args:
+        setup: Where and how often to measure; the parts take turns.
+        work: The network and its batch.
+
+    Returns:
+        Seconds a batch: "residual", its evaluation and normalisation for all levels;
+        "network", the backbone; and "rest", what the sampler takes beyond both.
+    """
+    model, schedule = work.model, Schedule(_STEPS)
+    x_obs = torch.where(work.mask > 0, work.x, 0.0)
+
+    def sample() -> None:
+        states = heun(
+            lambda x, sigma: model(x, sigma, x_obs, work.mask), work.x, schedule
+        )
+        for _ in states:
+            pass
+
+    given = []
+    hook = model.backbone.register_forward_pre_hook(lambda _, args: given.append(args))
+    work.infer()
+    hook.remove()
+    times = setup.seconds_in_turn(
+        {
+            "whole": sample,
+            "residual": lambda: model.residual_levels(work.x, x_obs, work.mask),
+            "network": lambda: model.backbone(*given[0]),
+        }
+    )
+    found = {name: times[name] for name in ("residual", "network")}
+    whole = times["whole"] / (2 * _STEPS - 1)
+    return found | {"rest": whole - sum(found.values())}

@@ -1,0 +1,208 @@
+"""Claims about posterior draws, finer grids and rollouts.
+
+Each is judged by the rows of one notebook, which their sweep names.
+"""
+
+from itertools import combinations, pairwise
+
+from prisma_lib.cells import REGIMES
+from prisma_lib.claims.evidence import (
+    NO_ROWS,
+    OURS,
+    Claim,
+    Evidence,
+    Finding,
+    decided,
+    said,
+    setting,
+    span,
+    value,
+)
+from prisma_lib.ranks import OPEN
+from prisma_lib.results import Row
+from prisma_lib.tables import ERRORS
+
+VARIANT = "PRISMA 2D+time"
+PRIORS = ("FunDPS", "DiffusionPDE")
+# Methods after ten steps in the paper's order.
+ROLLED = {
+    "full": (OURS, VARIANT, *PRIORS),
+    "sparse": (OURS, VARIANT, *PRIORS),
+    "noisy": (VARIANT, "FunDPS", OURS, "DiffusionPDE"),
+}
+
+
+def of_draws(found: Evidence, metric: str, draws: int) -> list[Row]:
+    """Returns a number of Darcy's inverse problem in all regimes, or nothing."""
+    wanted = {"sweep": "posterior", "metric": metric, "pde": "darcy", "method": OURS}
+    rows = {
+        row["regime"]: row
+        for row in found.select(**wanted)
+        if setting(row).get("draws") == str(draws)
+    }
+    return [rows[regime] for regime in REGIMES if {*REGIMES} <= rows.keys()]
+
+
+def spreads(found: Evidence) -> Finding:
+    """C12: the spread grows with what is hidden, and correlates with the error."""
+    width = of_draws(found, "ensemble_spread", 16)
+    pearson = of_draws(found, "spread_error_pearson_r", 16)
+    if not (width and pearson):
+        return Finding(OPEN, NO_ROWS)
+    grows = all(value(a) < value(b) for a, b in pairwise(width))
+    tied = all(value(row, "low") > 0 for row in pearson)
+    text = f"spread {', '.join(map(said, width))}; r = {', '.join(map(said, pearson))}"
+    return decided(grows and tied, text, [*width, *pearson])
+
+
+def ordered_spreads(found: Evidence) -> Finding:
+    """E21: the spread grows and its correlation falls from full to noisy."""
+    width = of_draws(found, "ensemble_spread", 16)
+    pearson = of_draws(found, "spread_error_pearson_r", 16)
+    covered = of_draws(found, "placed_90", 19)
+    if not (width and pearson and covered):
+        return Finding(OPEN, NO_ROWS)
+    grows = all(value(a) < value(b) for a, b in pairwise(width))
+    falls = all(value(a) > value(b) for a, b in pairwise(pearson))
+    text = (
+        f"spread {', '.join(f'{value(row):.3g}' for row in width)} in the unit of a; "
+        f"r = {', '.join(f'{value(row):.2f}' for row in pearson)}; of the points "
+        f"in doubt {', '.join(f'{100 * value(row):.0f}' for row in covered)} % lie in "
+        "90 % intervals"
+    )
+    return decided(grows and falls, text, [*width, *pearson, *covered])
+
+
+def finer(found: Evidence, *metrics: str) -> dict[tuple[str, str], dict[int, Row]]:
+    """Returns PRISMA's rows of finer grids by cell and points per axis."""
+    cells: dict[tuple[str, str], dict[int, Row]] = {}
+    for row in found.select(sweep="superresolution", method=OURS):
+        if row["metric"] in metrics:
+            cell = cells.setdefault((row["pde"], row["direction"]), {})
+            cell[int(setting(row)["size"])] = row
+    return cells
+
+
+def runs_finer(found: Evidence) -> Finding:
+    """C22: a model runs up to eight times finer than it was trained."""
+    cells = finer(found, *ERRORS)
+    rows = [row for cell in cells.values() for row in cell.values()]
+    if not rows:
+        return Finding(OPEN, NO_ROWS)
+    reach = all(max(cell) >= 8 * min(cell) for cell in cells.values())
+    sizes = sorted({size for cell in cells.values() for size in cell})
+    errors = (
+        f"{' '.join(name)} {value(cell[min(cell)]):.3g} to {value(cell[max(cell)]):.3g}"
+        for name, cell in cells.items()
+    )
+    text = f"{sizes[0]} to {sizes[-1]} points; error in %: {', '.join(errors)}"
+    return decided(reach and all(value(row) >= 0 for row in rows), text, rows)
+
+
+def costs_finer(found: Evidence) -> Finding:
+    """E25: seconds and memory grow with the number of points."""
+    times, memory = finer(found, "seconds_per_sample"), finer(found, "peak_mb")
+    rows = [r for each in (times, memory) for c in each.values() for r in c.values()]
+    if not (times and memory):
+        return Finding(OPEN, NO_ROWS)
+    grows = all(
+        value(cell[a]) < value(cell[b])
+        for cells in (times, memory)
+        for cell in cells.values()
+        for a, b in pairwise(sorted(cell))
+    )
+    each = (
+        span(value(row) for cell in cells.values() for row in cell.values())
+        for cells in (times, memory)
+    )
+    return decided(grows, "{} s and {} MB a sample".format(*each), rows)
+
+
+def rolled(found: Evidence, regime: str, entering: str, step: int = 10) -> list[Row]:
+    """Returns the errors of all methods at one time of a rollout."""
+    wanted = {"sweep": "rollout", "metric": "relative_l2", "regime": regime}
+    place = {"entering": entering, "step": str(step)}
+    return [
+        row for row in found.select(**wanted) if place.items() <= setting(row).items()
+    ]
+
+
+def beats(mine: Row, other: Row) -> bool:
+    """Whether an error is smaller, with intervals apart; one that blew up is not."""
+    return value(mine, "high") < value(other, "low") or (
+        value(mine) >= 0 and not value(other) >= 0
+    )
+
+
+def keeps_noisy(found: Evidence) -> Finding:
+    """C21: three frames at a time keep noisy rollouts accurate."""
+    cases, used, text = [], [], []
+    for entering in ("once", "every"):
+        rows = {row["method"]: row for row in rolled(found, "noisy", entering)}
+        if {OURS, VARIANT} <= rows.keys():
+            cases.append(beats(rows[VARIANT], rows[OURS]))
+            used += [rows[VARIANT], rows[OURS]]
+            text.append(f"{entering}: {said(used[-2])} against {said(used[-1])} %")
+    if not cases:
+        return Finding(OPEN, NO_ROWS)
+    return decided(all(cases), "; ".join(text), used)
+
+
+def rolled_order(found: Evidence) -> Finding:
+    """E24: methods after ten steps stand in the paper's order."""
+    same = reversed_ = shared = 0
+    used = []
+    for regime, order in ROLLED.items():
+        for entering in ("once", "every"):
+            rows = {row["method"]: row for row in rolled(found, regime, entering)}
+            known = [rows[method] for method in order if method in rows]
+            used += known
+            for first, second in combinations(known, 2):
+                same += beats(first, second)
+                reversed_ += beats(second, first)
+                shared += 1
+    if not shared:
+        return Finding(OPEN, NO_ROWS)
+    text = f"{same} of {shared} pairs in the paper's order, {reversed_} reversed"
+    return decided(same > shared / 2 and not reversed_, text, used)
+
+
+CLAIMS = {
+    "C12": Claim(
+        "draws spread more where less is known, and where they err more",
+        "50_posterior",
+        "spread 0.32, 0.52, 1.45; r = 0.85, 0.81, 0.46",
+        spreads,
+    ),
+    "C21": Claim(
+        "three frames at a time keep noisy rollouts accurate",
+        "52_rollout",
+        "2.84 against 35.37 %",
+        keeps_noisy,
+    ),
+    "C22": Claim(
+        "runs on grids up to eight times finer",
+        "51_superresolution",
+        "64 to 512 points, no error given",
+        runs_finer,
+    ),
+    "E21": Claim(
+        "spread of sixteen draws and its correlation with the error, three regimes",
+        "50_posterior",
+        "spread 0.32, 0.52, 1.45; r = 0.85, 0.81, 0.46",
+        ordered_spreads,
+    ),
+    "E24": Claim(
+        "errors after ten steps of Navier-Stokes, three regimes",
+        "52_rollout",
+        "PRISMA 2.27, 4.07, 35.37; 2D+time 2.87, 5.07, 2.84; FunDPS 5.68, 7.09, 21.68; "
+        "DiffusionPDE 94.19, 92.85, 101.81 %",
+        rolled_order,
+    ),
+    "E25": Claim(
+        "seconds and memory on four grids",
+        "51_superresolution",
+        "0.24 to 4.85 s a sample, 4 to 107 GB for fifty",
+        costs_finer,
+    ),
+}
