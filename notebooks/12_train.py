@@ -298,7 +298,8 @@ if interactive:
 #
 # Errors over all test problems in percent: relative $L^2$ of $u$ given $a$; the other
 # way, the metric of the PDE, for Darcy the share of misjudged points of $a$. Below it
-# stands what the card of the model that ships says, where there is one.
+# stands what the card of the model that ships says, where there is one, and of the one
+# that shipped before, which AdamW trained on as many problems.
 
 # %%
 errors = {(r["method"], r["direction"]): float(r["value"]) for r in metrics}
@@ -306,8 +307,10 @@ display(pd.Series(errors).unstack(sort=False))
 name = f"{pde}-{size}"
 if name in checkpoints.shipped():
     card = checkpoints.read_card(checkpoints.find(name))
-    print({k: card["training"][k] for k in ("images_seen", "minutes")})
-    print(evaluate.show(card.get("errors", [])))
+    for about in (card, card.get("before", {"training": {}})):
+        shown = "optimiser", "learning_rate", "images_seen", "minutes"
+        print({k: about["training"][k] for k in shown if k in about["training"]})
+        print(evaluate.show(about.get("errors", [])))
 
 # %% [markdown]
 # ## Which recipe learns most in the same time?

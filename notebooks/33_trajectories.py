@@ -148,7 +148,7 @@ rows = []
 for (pde, regime, count, of), path in paths.items():
     row = {"method": "PRISMA", "pde": pde, "direction": "forward", "regime": regime}
     row |= {"steps": count, "n": n, "seed": seed, "scale": scale}
-    row["setting"] = f"{cells.setting(truths[pde].pde, regime)};of={of}"
+    row["setting"] = f"{cells.setting(truths[pde], regime)};of={of}"
     logs = path.clamp(min=1e-30).log()
     for metric, values in (("pearson_r", path), ("pearson_r_of_logs", logs)):
         low, high = interval(values)
