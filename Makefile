@@ -20,7 +20,7 @@ READY := active-environment
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check notebooks lab gallery report train lock python active-environment
+.PHONY: help setup demo test check notebooks lab explore gallery report train lock python active-environment
 
 help:
 	@echo "make demo        a solve from sparse sensors, as an executed notebook (SCALE=smoke|cpu)"
@@ -28,6 +28,7 @@ help:
 	@echo "make check       lint, format, types, notebook pairs"
 	@echo "make notebooks   write each .ipynb from its .py"
 	@echo "make lab         JupyterLab on this machine only"
+	@echo "make explore     the explorers as a page, on this machine only"
 	@echo "make gallery     executed copies for visitors (NAMES='20_darcy 21_poisson')"
 	@echo "make report      every table and figure from the recorded results"
 	@echo "make train       train the Darcy model that ships (SCALE=smoke|cpu|gpu)"
@@ -52,6 +53,11 @@ notebooks: setup
 
 lab: setup
 	$(PY) -m jupyterlab --ServerApp.ip=127.0.0.1 --ServerApp.root_dir=.
+
+# Voilà prints the address with its token, and opens it where there is a browser.
+explore: setup
+	@$(PY) -c 'import voila' 2>/dev/null || $(PY) -m pip install -q -c constraints.txt "voila>=0.5.8"
+	$(PY) -m voila notebooks/60_explorer.ipynb --Voila.ip=127.0.0.1 --Voila.auto_token=True
 
 gallery: setup
 	$(PY) -m prisma_lib.notebooks gallery $(NAMES)
@@ -92,7 +98,7 @@ active-environment:
 	  echo "The active environment has $$($(PY) --version 2>&1); Python 3.11 or newer is \
 	needed. Deactivate it, or activate a newer one." >&2; exit 2; }
 	@$(PY) -c 'import prisma_lib, papermill, jupytext, matplotlib, pytest, beartype, mypy, \
-	distributed, dask_jobqueue, cryptography' \
+	anywidget, distributed, dask_jobqueue, cryptography' \
 	  2>/dev/null || { echo "Installing into $(ACTIVE)."; \
 	  if $(PY) -c 'import torch' 2>/dev/null; then $(PY) -m pip install -q -e ".[all]"; \
 	  else $(PY) -m pip install -q "$(TORCH)" && \

@@ -87,7 +87,7 @@ def draw_row(figure: Figure, axes: Sequence[Axes], row: Sequence[Panel | None]) 
             for axis, panel in shown
             if (panel.like or panel.title) == group
         ]
-        norm = _limits([panel for _, panel in members])
+        norm = limits([panel for _, panel in members])
         for axis, panel in members:
             cmap = "RdBu_r" if panel.signed else "viridis"
             image = field(axis, panel.values, panel.title, norm, cmap)
@@ -100,7 +100,8 @@ def draw_row(figure: Figure, axes: Sequence[Axes], row: Sequence[Panel | None]) 
         bar.ax.tick_params(labelsize=7)
 
 
-def _limits(panels: Sequence[Panel]) -> Normalize:
+def limits(panels: Sequence[Panel]) -> Normalize:
+    """Returns the colour limits that panels share; those of signed ones are centred."""
     values = np.concatenate([_array(panel.values).ravel() for panel in panels])
     values = values[np.isfinite(values)]
     low, high = (values.min(), values.max()) if values.size else (0.0, 1.0)

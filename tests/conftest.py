@@ -43,6 +43,25 @@ def quick(kept, monkeypatch):
     return build
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Saves a tiny model of an equation with random weights; returns its folder."""
+    # Not at the top: the import hook that checks shapes comes after this file.
+    from small import network
+
+    from prisma_lib import checkpoints, pdes
+
+    root = tmp_path_factory.mktemp("models")
+
+    def build(name):
+        if not (root / name).exists():
+            pde = pdes.load(name, size=16, **pdes.quick(name))
+            checkpoints.save(root / name, network(pde))
+        return str(root / name)
+
+    return build
+
+
 @pytest.fixture
 def root(tmp_path, monkeypatch):
     """A project with the notebook 10_tiny, which is the working folder."""

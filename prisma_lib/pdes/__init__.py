@@ -1,7 +1,8 @@
 """The equations, found by the files in this folder.
 
 `names()` lists the modules; `load(name)` imports one and builds its PDE. Nothing keeps
-a list: a new file is a new equation.
+a list: a new file is a new equation. `register` makes one known that is written
+elsewhere, such as in a notebook, for as long as the process lives.
 """
 
 import importlib
@@ -12,7 +13,9 @@ from typing import Any
 from prisma_lib.errors import ConfigError, unknown_name
 from prisma_lib.pdes.base import PDE
 
-__all__ = ["PDE", "load", "names", "quick"]
+__all__ = ["PDE", "load", "names", "quick", "register"]
+
+_REGISTERED: dict[str, type[PDE]] = {}
 
 
 @cache
@@ -20,6 +23,29 @@ def names() -> tuple[str, ...]:
     """Lists the equations that exist, in alphabetical order."""
     modules = (module.name for module in pkgutil.iter_modules(__path__))
     return tuple(sorted(name for name in modules if name != "base"))
+
+
+def register(equation: type[PDE]) -> type[PDE]:
+    """Makes an equation that is written elsewhere known by its name in this process.
+
+    A class decorator, for trying an equation out in a notebook. To keep it, move it to
+    a file of its own in this folder: then the contract tests find it, too.
+
+    Args:
+        equation: The class; it replaces one that was registered under the same name.
+
+    Returns:
+        The class.
+
+    Raises:
+        ConfigError: When an equation of this folder has its name.
+    """
+    if equation.name in names():
+        raise ConfigError(
+            f"{equation.name} is the name of an equation that exists: choose another"
+        )
+    _REGISTERED[equation.name] = equation
+    return equation
 
 
 def load(name: str, size: int = 32, **coefficients: Any) -> PDE:
@@ -58,6 +84,8 @@ def quick(name: str) -> dict[str, float | int | bool | str]:
 
 
 def _factory(name: str) -> Any:
+    if name in _REGISTERED:
+        return _REGISTERED[name]
     if name not in names():
         raise unknown_name("PDE", name, names())
     module = importlib.import_module(f"{__name__}.{name}")

@@ -1,0 +1,230 @@
+"""Explorers: the same state gives the same figure; widgets draw once, and stop."""
+
+from dataclasses import replace
+
+import matplotlib.pyplot as plt
+import pytest
+import torch
+from small import network
+
+from prisma_lib import checkpoints, explore, load, pdes, solve
+from prisma_lib.errors import CheckpointError, ConfigError
+from prisma_lib.explore import playground, posteriors, question, residual, spectrum
+from prisma_lib.explore.controls import Choice, Slider, settled
+from prisma_lib.explore.sheet import Sheet, render
+from prisma_lib.plots import Panel
+from prisma_lib.posterior import gaussian_posterior
+
+EXPLORERS = {
+    "residuals": (residual.EXPLORER, residual.State(steps=2, step=1)),
+    "spectra": (spectrum.EXPLORER, spectrum.State(steps=2, step=1)),
+    "posterior": (posteriors.EXPLORER, posteriors.State(steps=2, draws=2)),
+    "sensors": (playground.EXPLORER, playground.State(steps=2, draws=2)),
+}
+
+
+@pytest.fixture(params=EXPLORERS)
+def opened(request, folder):
+    explorer, state = EXPLORERS[request.param]
+    state = replace(state, model=folder("darcy"))
+    return explorer, settled(state, explorer.controls)
+
+
+def test_every_end_of_every_control_can_be_drawn(opened):
+    explorer, state = opened
+    walked = explorer.controls(state)
+    if explorer in (spectrum.EXPLORER, posteriors.EXPLORER):  # the rest: residuals
+        walked = {k: v for k, v in walked.items() if k not in question.controls(state)}
+    for name, control in walked.items():
+        for value in control.ends if name != "model" else [state.model]:
+            end = settled(replace(state, **{name: value}), explorer.controls)
+            small = {"steps": min(end.steps, 3), "problem": 0}
+            end = settled(replace(end, **small), explorer.controls)
+
+            figure = explorer.draw(end)
+
+            assert figure.axes
+    assert plt.get_fignums() == []
+
+
+def test_a_state_is_drawn_the_same_twice(opened):
+    explorer, state = opened
+
+    assert render(explorer.draw(state)).png == render(explorer.draw(state)).png
+
+
+def test_settling_moves_a_state_to_what_its_controls_allow(folder):
+    state = residual.State(model=folder("darcy"), steps=4, step=9, direction="sideways")
+
+    found = settled(state, residual.EXPLORER.controls)
+
+    assert (found.step, found.direction) == (4, "forward")
+
+
+def test_a_view_computes_nothing(folder):
+    state = residual.State(model=folder("darcy"), steps=2, step=1)
+    residual.draw(state)
+
+    assert residual.EXPLORER.kept(replace(state, step=2, residual=residual.SEEN))
+    assert residual.EXPLORER.kept(replace(state, seed=1)) is None
+
+
+def test_a_model_that_was_trained_again_is_drawn_anew(folder, tmp_path):
+    name = str(tmp_path / "model")
+    model = load(folder("darcy"))
+    checkpoints.save(name, model)
+    state = residual.State(model=name, steps=2, step=1)
+    residual.EXPLORER.result(state)
+
+    model.backbone.project.weight.data *= 2
+    checkpoints.save(name, model)
+
+    assert residual.EXPLORER.kept(state) is None
+
+
+@pytest.mark.parametrize("sampler", ["heun", "multistep"])
+def test_the_trajectory_ends_at_what_solve_draws(folder, sampler):
+    state = residual.State(model=folder("darcy"), steps=3, sampler=sampler, seed=5)
+    a, _ = question.pair_of(state.model, 0)
+
+    found = residual.EXPLORER.result(state)
+
+    drawn = solve(load(state.model), a=a, steps=3, sampler=sampler, seed=5)
+    expected = torch.cat([drawn.a[0], drawn.u[0]], 1)
+    torch.testing.assert_close(found.moments[-1].x, expected)
+    error = (drawn.u[0] - question.pair_of(state.model, 0)[1]).norm()
+    error = 100 * error / question.pair_of(state.model, 0)[1].norm()
+    last = found.moments[-1]
+    assert last.error == pytest.approx(error.item(), rel=1e-3)
+
+
+def test_what_is_seen_depends_on_the_regime(folder):
+    q = question.Question(model=folder("darcy"), rate=0.25, noise=0.5, seed=3)
+    full, sparse, noisy = (
+        question.observed(replace(q, regime=r)) for r in ("full", "sparse", "noisy")
+    )
+
+    assert full.mask_a.mean() == 1
+    assert 0.1 < sparse.mask_a.mean() < 0.4
+    scatter = (noisy.a - full.a).std() / load(q.model).statistics.std[0]
+    assert scatter == pytest.approx(0.5, rel=0.2)
+    assert not full.mask_u.any()
+
+
+def test_spectra_obey_the_formulas(folder):
+    state = spectrum.State(model=folder("darcy"), steps=2, step=1)
+
+    for step in spectrum.EXPLORER.result(state):
+        for s in step.values():
+            assert ((s.masks["own"] >= 0.5) & (s.masks["own"] <= 1)).all()
+            bound = s.scores["phase-blind"]
+            assert (s.scores["own"] <= bound * (1 + 1e-4) + 1e-6).all()
+            factor = 1 - s.strength + s.strength * s.masks["own"]
+            torch.testing.assert_close(s.factor, factor)
+
+
+def test_watching_the_blocks_leaves_the_draw_as_it_is(folder):
+    state = spectrum.State(model=folder("darcy"), steps=2)
+    before = load(state.model)
+    spectrum.EXPLORER.result(state)
+
+    model = question.model_of(state.model)
+
+    assert not any(module._forward_hooks for module in model.modules())
+    for one, two in zip(before.parameters(), model.parameters(), strict=True):
+        assert torch.equal(one, two)
+
+
+def test_rings_average_the_whole_plane():
+    modes = (3, 3)
+    k1 = torch.arange(-3, 4.0)[:, None].expand(7, 4)
+    k2 = torch.arange(4.0).expand(7, 4)
+    half = (k1.square() + k2.square()).flatten()
+
+    whole = spectrum.plane(half, modes)
+
+    assert whole.shape == (7, 7)
+    torch.testing.assert_close(whole, whole.flip(0, 1))
+    # Ring 1 has four modes of |k|² = 1 and four of |k|² = 2.
+    torch.testing.assert_close(spectrum.radial(half, modes)[:2], torch.tensor([0, 1.5]))
+
+
+def test_the_exact_posterior_stands_beside_that_of_the_model(folder):
+    state = posteriors.State(model=folder("poisson"), steps=2, draws=3, regime="noisy")
+
+    found = posteriors.EXPLORER.result(state)
+
+    pde = question.model_of(state.model).pde
+    exact = gaussian_posterior(pde, found.seen, question.noise_sd(state))
+    torch.testing.assert_close(found.exact[0], torch.cat(exact.mean(), 1))
+    assert posteriors.draw(state).axes[-1].get_legend().get_texts()[-1].get_text() == (
+        "exact"
+    )
+
+
+def test_sensors_are_nested_and_follow_the_hand(folder):
+    state = playground.State(model=folder("darcy"), scattered=5)
+    few, more = (
+        playground.sensors(replace(state, scattered=num)).bool() for num in (5, 9)
+    )
+    assert (few & more).sum() == few.sum() == 5
+
+    picture = render(playground.EXPLORER.paint(state, None))
+    box = picture.areas[0].box
+    middle = picture.spot((box[0] + box[2]) / 2, (box[1] + box[3]) / 2)
+    touched = playground.EXPLORER.touched(state, [middle])
+    removed = playground.EXPLORER.touched(
+        replace(touched, brush=playground.REMOVE), [middle]
+    )
+
+    assert playground.sensors(touched)[middle.index] == 1
+    assert playground.sensors(removed)[middle.index] == 0
+
+
+def test_sensors_of_burgers_are_columns(folder):
+    state = playground.State(model=folder("burgers"), scattered=0, added=((3, 7),))
+
+    mask = playground.sensors(state)
+
+    assert mask.sum() == 16
+    assert (mask[:, 7] == 1).all()
+
+
+def test_a_picture_knows_the_value_under_a_point():
+    sheet = Sheet(1, "title")
+    values = torch.arange(64.0).view(8, 8)
+    sheet.field((0, 0), Panel(values, "field"), origin=(-4, 0))
+
+    picture = render(sheet.figure)
+    left, bottom, right, top = picture.areas[0].box
+    spot = picture.spot(left + 0.99 * (right - left), bottom + 0.01 * (top - bottom))
+
+    assert picture.png.startswith(b"\x89PNG")
+    assert (spot.index, spot.place, spot.value) == ((7, 0), (3, 0), 56)
+    assert picture.spot(0.0, 0.0) is None
+
+
+def test_doors_take_the_name_of_an_equation_and_refuse_others():
+    figure = explore.residuals("darcy", interactive=False, steps=2)
+
+    assert figure.axes
+    with pytest.raises(CheckpointError):
+        explore.residuals("nothing-like-it", interactive=False)
+    with pytest.raises(ConfigError, match="did you mean 'steps'"):
+        explore.residuals("darcy", interactive=False, step_s=2)
+
+
+def test_a_model_without_attention_has_no_spectra(tmp_path):
+    pde = pdes.load("darcy", size=16)
+    model = network(pde)
+    plain = type(model)(pde, replace(model.config, strategy="none"), model.statistics)
+    checkpoints.save(tmp_path, plain)
+
+    with pytest.raises(ConfigError, match="no attention blocks"):
+        explore.spectra(tmp_path, interactive=False)
+
+
+def test_controls_state_their_ends():
+    assert Slider("n", 1, 5).nearest(9) == 5
+    assert Choice("c", ("a", "b")).nearest("z") == "a"
+    assert Choice("c", ("a", "b")).ends == ("a", "b")
