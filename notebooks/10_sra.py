@@ -12,8 +12,9 @@
 # We take the paper's section *Spectral Residual Attention (SRA) Block* one equation at
 # a time, beside the function that computes it, on the model that ships. **The mask can
 # only damp a mode, by at most one half; a shift of the residual in space leaves it as
-# it is; and this model hardly needs it: with the residual of another problem, or none,
-# the error of its denoiser grows by at most 1.3 %.**
+# it is; and this model does not care whose residual it is: with that of another
+# problem the error of its denoiser grows by at most 0.1 %. It counts on the damping all
+# the same: with no residual the error grows by 21 % where there is little noise.**
 #
 # Needs: the shipped model `darcy-32`, no GPU. Runs in half a minute on a laptop.
 
@@ -325,9 +326,10 @@ figure.savefig(Path(out) / "gates.png", dpi=150)
 plt.show()
 
 # %% [markdown]
-# It does so in every block of this model but the first, whose gate is open at all noise
-# levels while its mask stays close to the floor of one half: a nearly constant damping,
-# which the spectral weights behind it can undo.
+# It does so in the two blocks of this model that work on the coarsest grids. In the
+# other three the gate is open at all noise levels, and the mask stays close to its
+# floor of one half: a nearly constant damping, which the spectral weights behind it can
+# undo.
 #
 # ## What each variant is blind to
 #
@@ -405,21 +407,26 @@ effect = pd.DataFrame(rows).pivot(index="noise level", columns="residual")
 (100 * effect).map("{:.2f} %".format)
 
 # %% [markdown]
-# The estimate moves by some per cent at most and is not worse: this model has learned
-# to solve Darcy flow from observations and masks, and lets the residual pass by. The
-# first table shows a reason: $r$ is, at most noise levels, the residual *of the noise*,
-# far above that of any error of the estimate. That holds for this model, after little
-# training on a coarse grid; what attention is worth elsewhere, the ablation of
-# strategies has to measure.
+# With a wrong residual the estimate moves by less than a per cent and is not worse:
+# this model has learned to solve Darcy flow from observations and masks. With none it
+# is worse at low noise, for the weights behind the masks count on a damping of one
+# half that is gone. The first table shows a reason: $r$ is, at most noise levels, the
+# residual *of the noise*, far above that of any error of the estimate. That holds for
+# this model, after little training on a coarse grid; what attention is worth elsewhere,
+# the ablation of strategies has to measure.
 #
 # ## Check, and what a sweep keeps
 
 # %%
-worst = effect["worse"].abs().max().max()
-print(f"a wrong residual changes the error by at most {100 * worst:.2f} %")
+worst = effect["worse"].abs().max()
+foreign = worst[["of another problem", "shifted"]].max()
+print(f"a wrong residual changes the error by at most {100 * foreign:.2f} %")
+print(f"no residual changes it by at most {100 * worst['zero']:.0f} %")
 assert moved["r shifted"] < 1e-5 < 1e-2 < moved["a phase per channel"]
-assert all(line[0] > line[-1] for name, line in gates.items() if "down.0" not in name)
-assert scale == "smoke" or worst < 0.02, "the model has come to need its residual"
+coarse = [line for name, line in gates.items() if name.startswith(("down.2", "up.0"))]
+assert all(line[0] > line[-1] for line in coarse)
+assert scale == "smoke" or foreign < 0.002, "the model has come to need its residual"
+assert scale == "smoke" or abs(worst["zero"] - 0.21) < 0.02
 common = {"method": "prisma", "pde": model.pde.name, "n": n, "scale": scale}
 common |= {"setting": f"model={model_name};task={task}", "seed": seed}
 metrics = [

@@ -13,6 +13,7 @@ from torch import Tensor
 from prisma_lib import data
 from prisma_lib.cells import check_cell
 from prisma_lib.errors import ConfigError
+from prisma_lib.lifts import prepare
 from prisma_lib.observe import Observation
 from prisma_lib.pdes.base import PDE, Direction, Field
 from prisma_lib.posterior import ExactPosterior, is_gaussian
@@ -32,6 +33,7 @@ def of(
     - "stencil": full inverse problems, where the equation has an explicit inverse.
     - "persistence": copies one field to the other, for one time step, full and noisy.
     - "mean field": everywhere; what nothing observed is worth.
+    - "lift": everywhere; the classical estimate of `pde.lift`.
     - "exact posterior": everywhere, where it is known.
 
     Args:
@@ -39,7 +41,7 @@ def of(
         direction: One of its directions.
         regime: One of `cells.REGIMES`.
         noise_sd: Standard deviation of the sensor noise, physical units; one number, or
-            one for `a` and one for `u`. Only the exact posterior uses it.
+            one for `a` and one for `u`. Only the lift and the exact posterior use it.
         num: Number of training problems in the mean field.
 
     Returns:
@@ -57,6 +59,7 @@ def of(
     if pde.kind == "one_step" and regime != "sparse":
         found["persistence"] = Persistence(pde)
     found["mean field"] = MeanField(pde, num)
+    found["lift"] = Lifted(pde, noise_sd)
     if is_gaussian(pde):
         found["exact posterior"] = ExactPosterior(pde, noise_sd)
     return found
@@ -192,6 +195,37 @@ class MeanField:
             for mean in self._mean
         )
         return _expand(a, samples), _expand(u, samples)
+
+
+@dataclass
+class Lifted:
+    """Answers with the classical estimate of both fields; see `lifts.lift`.
+
+    Args:
+        pde: The equation.
+        noise_sd: Standard deviation of the sensor noise, physical units; one number, or
+            one for `a` and one for `u`.
+    """
+
+    pde: PDE
+    noise_sd: float | tuple[float, float] = 0.0
+    calls: int = 0
+
+    def __post_init__(self) -> None:
+        # What is made once for an equation is not part of the time of a problem.
+        prepare(self.pde)
+
+    def solve(
+        self, observation: Observation, *, samples: int, generator: torch.Generator
+    ) -> tuple[Draws, Draws]:
+        """Returns the estimate; every draw is the same.
+
+        Raises:
+            ConfigError: When the noise is impossible.
+            ShapeError: When the observation is on another grid.
+        """
+        lift = self.pde.lift(observation, self.noise_sd)
+        return _expand(lift.a, samples), _expand(lift.u, samples)
 
 
 # A table asks for the same means in each of its cells.

@@ -75,7 +75,7 @@ class Conditioned:
             torch.linalg.solve_triangular(self.factor, part, upper=False)
             for part in parts
         )
-        return torch.cat([part.square().sum(0) for part in scaled])
+        return torch.cat([torch.linalg.vecdot(part, part, dim=0) for part in scaled])
 
 
 def condition(
@@ -83,14 +83,17 @@ def condition(
     covariance: Float[Tensor, "m m"],
     seen: Int[Tensor, " m"],
     sd: tuple[float, ...],
+    points: int,
 ) -> Conditioned:
     """Factors the covariance of observed values.
 
     Args:
-        rows: Rows of B at these values.
+        rows: Rows of B at these values; or their covariance with other values, of
+            which `Conditioned.mean` is then the mean.
         covariance: Their covariance; its diagonal is overwritten.
-        seen: Their numbers, channel by channel, `n` to a channel.
+        seen: Their numbers, channel by channel.
         sd: Standard deviation of the noise on each channel.
+        points: Values of a channel.
 
     Raises:
         NumericsError: When the covariance is not positive definite in float64.
@@ -98,7 +101,7 @@ def condition(
     diagonal = covariance.diagonal().clone()
     scale, noise = torch.ones_like(diagonal), torch.zeros_like(diagonal)
     for channel, level in enumerate(sd):
-        mine = seen // rows.shape[1] == channel
+        mine = seen // points == channel
         noise[mine] = level**2
         # Values that are known beforehand, such as zero edges, vary by nothing.
         if diagonal[mine].any():

@@ -44,9 +44,18 @@ def pressure(a: Centred, forcing: float) -> Centred:
     Raises:
         ConfigError: When scipy is not installed.
     """
-    centres, nodes = _axis(a.shape[-1], centred=True), _axis(a.shape[-1], centred=False)
-    there, back = not_a_knot(centres, nodes), not_a_knot(nodes, centres)
+    there, back = splines(a.shape[-1])
     return back @ nodal_pressure(there @ a.double() @ there.T, forcing) @ back.T
+
+
+def splines(n: int) -> tuple[Float[Tensor, "n n"], Float[Tensor, "n n"]]:
+    """Returns the matrices that move one axis to the nodes, and back from them.
+
+    Args:
+        n: Cell centres per axis, and nodes.
+    """
+    centres, nodes = _axis(n, centred=True), _axis(n, centred=False)
+    return not_a_knot(centres, nodes), not_a_knot(nodes, centres)
 
 
 def floor(n: int) -> float:

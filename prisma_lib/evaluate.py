@@ -2,6 +2,7 @@
 
     python -m prisma_lib.evaluate darcy-32 --n 128 --steps 20
     python -m prisma_lib.evaluate --methods fno fundps --pde darcy --n 8
+    python -m prisma_lib.evaluate --anchors --pde darcy
 
 What is asked is in `cells.py`, how an answer is judged in `judge.py`, and how methods
 are put side by side in `comparison.py`; all can be imported from here too.
@@ -115,16 +116,25 @@ def table(
         seed: Seed of the test problems.
         **labels: Further columns of every row.
     """
-    pde, problems = model.pde, benchmark(model.pde, n, seed)
+    problems = benchmark(model.pde, n, seed)
     prisma = PrismaSolver(model, Schedule(steps))
     rows = []
-    for direction, regime in cells(pde):
-        cell = problems, direction, regime
-        found = anchors.of(pde, direction, regime, problems.noise_sd(regime))
-        for method, solver in found.items():
-            rows += evaluate(solver, *cell, method=method, **labels)
-        rows += evaluate(prisma, *cell, method="PRISMA", steps=steps, **labels)
+    for cell in cells(model.pde):
+        rows += _anchored(problems, cell, **labels)
+        rows += evaluate(
+            prisma, problems, *cell, method="PRISMA", steps=steps, **labels
+        )
     return rows
+
+
+def _anchored(problems: Benchmark, cell: Cell, **labels: Any) -> list[results.Row]:
+    """Evaluates every anchor in a cell."""
+    found = anchors.of(problems.pde, *cell, problems.noise_sd(cell[1]))
+    return [
+        row
+        for method, solver in found.items()
+        for row in evaluate(solver, problems, *cell, method=method, **labels)
+    ]
 
 
 def show(rows: list[results.Row]) -> str:
@@ -141,7 +151,10 @@ def show(rows: list[results.Row]) -> str:
 
 def _run(options: argparse.Namespace) -> int:
     """Evaluates what was asked for and writes the rows where they are wanted."""
-    rows = _rivals(options) if options.methods else _own_table(options)
+    if options.anchors:
+        rows = _anchors(options)
+    else:
+        rows = _rivals(options) if options.methods else _own_table(options)
     for row in rows:
         row |= {"sweep": "evaluate", "scale": options.scale}
     print(show(rows))
@@ -160,6 +173,15 @@ def _own_table(options: argparse.Namespace) -> list[results.Row]:
     name = checkpoints.find(options.model).name
     run = f"{name}-{options.steps}-{options.n}-{options.seed}"
     return table(model, options.n, options.steps, options.seed, run=run)
+
+
+def _anchors(options: argparse.Namespace) -> list[results.Row]:
+    """Evaluates the anchors of an equation in all of its cells."""
+    pde = pdes.load(options.pde, size=options.size)
+    problems = benchmark(pde, options.n, options.seed)
+    run = f"anchors-{options.pde}-{options.size}-{options.n}-{options.seed}"
+    rows = (_anchored(problems, cell, run=run) for cell in cells(pde))
+    return [row for part in rows for row in part]
 
 
 def _rivals(options: argparse.Namespace) -> list[results.Row]:
@@ -197,8 +219,9 @@ def _arguments() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("model", nargs="?", help="name of a shipped PRISMA model, or a folder")
     add("--methods", nargs="+", help=f"of {', '.join(baselines.names())}, prisma")
-    add("--pde", default="darcy", help="equation of --methods")
-    add("--size", type=int, default=32, help="points per axis for --methods")
+    add("--anchors", action="store_true", help="the baselines that learn nothing")
+    add("--pde", default="darcy", help="equation of --methods and --anchors")
+    add("--size", type=int, default=32, help="points per axis for them")
     add("--weights", type=Path, default=baselines.WEIGHTS, help="folder of --methods")
     add("--guided-steps", type=int, default=baselines.GUIDED_STEPS)
     add("--iterations", type=int, default=2000, help="of PINN")
@@ -216,8 +239,10 @@ def main(arguments: list[str] | None = None) -> int:
     """Runs the command and returns its exit status."""
     parser = _arguments()
     options = parser.parse_args(arguments)
-    if not options.model and not options.methods:
-        parser.error("name a model, or baselines with --methods")
+    if options.anchors and (options.model or options.methods):
+        parser.error("--anchors takes no model and no --methods")
+    if not (options.model or options.methods or options.anchors):
+        parser.error("name a model, or baselines with --methods or --anchors")
     if options.card and (options.methods or not options.model):
         parser.error("--card takes the table of a model, without --methods")
     return exit_status(lambda: _run(options))

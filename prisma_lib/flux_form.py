@@ -66,6 +66,29 @@ def solve(
     return torch.ldexp(u, -exponent), solved.flatten()
 
 
+def approximate(
+    a: Float[Tensor, "b x y"],
+    forcing: float,
+    spacing: tuple[float, float],
+    iterations: int,
+) -> Inner:
+    """Approaches the solution by a few conjugate-gradient iterations.
+
+    They start from the solution for a constant coefficient, the best there is.
+
+    Args:
+        a: Coefficients at all nodes, positive.
+        forcing: Constant right side.
+        spacing: Distance between nodes per axis.
+        iterations: How many.
+
+    Returns:
+        Values at inner nodes, of the dtype of `a`.
+    """
+    f = torch.full_like(interior(a), forcing)
+    return _conjugate_gradients(_Operator(a, spacing), f, 1 + iterations)
+
+
 def matrix(a: Float[Tensor, "x y"], spacing: tuple[float, float]) -> Any:
     """Assembles the flux form on inner nodes, row by row, for a direct solver.
 

@@ -1,7 +1,8 @@
 """What was measured of a pair `(a, u)`, and how tasks and sensors hide the rest.
 
-An `Observation` holds values in physical units and 0/1 masks; where a mask is 0 the
-value is 0, never NaN. `observation` is the door for a user's arrays and checks them;
+An `Observation`, which is in `observed.py` and can be imported from here too, holds
+values in physical units and 0/1 masks; where a mask is 0 the value is 0, never NaN.
+`observation` is the door for a user's arrays and checks them;
 `observe` hides parts of a clean pair as a task says. Masks and noise of problem `i`
 depend on `(key, i)` alone, whatever batch the problem stands in. The tasks themselves,
 and their masks in training, are in `tasks.py` and can be imported from here too.
@@ -9,7 +10,7 @@ and their masks in training, are in `tasks.py` and can be imported from here too
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 from jaxtyping import Float
@@ -19,6 +20,7 @@ from prisma_lib import sensors
 from prisma_lib.checks import Array, measured
 from prisma_lib.errors import ConfigError, DataError, ShapeError
 from prisma_lib.fields import keyed_normal, keyed_uniform
+from prisma_lib.observed import Observation
 from prisma_lib.pdes.base import PDE, Field
 from prisma_lib.tasks import (
     TASK_PROBABILITIES,
@@ -43,52 +45,6 @@ __all__ = [
 
 # Both fields along the channel axis.
 Pair = Float[Tensor, "b c x y"]
-
-
-@dataclass(frozen=True)
-class Observation:
-    """Values and masks of what was measured, float32, in physical units.
-
-    Args:
-        a: Measured input field; 0 where it was not measured.
-        u: Measured solution field; 0 where it was not measured.
-        mask_a: 1 where `a` was measured, else 0.
-        mask_u: 1 where `u` was measured, else 0.
-    """
-
-    a: Field
-    u: Field
-    mask_a: Field
-    mask_u: Field
-
-    @property
-    def batch(self) -> int:
-        """Number of problems."""
-        return self.a.shape[0]
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Points per axis."""
-        return self.a.shape[-2], self.a.shape[-1]
-
-    @property
-    def x(self) -> Pair:
-        """Both fields as channels, those of `a` first."""
-        return torch.cat([self.a, self.u], dim=1)
-
-    @property
-    def mask(self) -> Pair:
-        """Both masks as channels, those of `a` first."""
-        return torch.cat([self.mask_a, self.mask_u], dim=1)
-
-    def to(self, device: torch.device | str) -> "Observation":
-        """Returns the observation on another device."""
-        return Observation(*(part.to(device) for part in vars(self).values()))
-
-    def repeat(self, samples: int) -> "Observation":
-        """Repeats every problem; draw `s` of problem `j` is row `s * batch + j`."""
-        tiled = (part.repeat(samples, 1, 1, 1) for part in vars(self).values())
-        return Observation(*tiled)
 
 
 def observation(

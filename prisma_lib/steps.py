@@ -1,7 +1,12 @@
 """Equations of one time step."""
 
-import torch
+from abc import abstractmethod
 
+import torch
+from torch import Tensor
+
+from prisma_lib.flows import Transport
+from prisma_lib.grids import Grid
 from prisma_lib.pdes.base import PDE, Field, Kind
 
 
@@ -13,6 +18,18 @@ class OneStep(PDE):
 
     kind: Kind = "one_step"
     interval: float
+
+    @abstractmethod
+    def dynamics(self, grid: Grid, device: torch.device) -> tuple[Transport, Tensor]:
+        """Returns what moves the Fourier coefficients of a state.
+
+        Args:
+            grid: The grid of the state, at least one and a half times this one.
+            device: Where.
+
+        Returns:
+            Its tendency and the damping rate of each mode; see `flows.runge_kutta`.
+        """
 
     def stencil(self, u: Field) -> Field:
         """Takes one backward Euler step back from the first frame of `u`.

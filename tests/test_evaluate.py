@@ -233,7 +233,7 @@ def test_a_table_has_a_row_for_every_method_in_every_cell(watched):
     methods = {cell: [] for cell in cells(watched.pde)}
     for row in rows:
         methods[row["direction"], row["regime"]].append(row["method"])
-    always = ["mean field", "exact posterior", "PRISMA"]
+    always = ["mean field", "lift", "exact posterior", "PRISMA"]
     assert len(methods) == 8
     assert methods.pop(("forward", "full")) == ["numerical solver", *always]
     assert methods.pop(("inverse", "full")) == ["stencil", *always]
@@ -264,14 +264,15 @@ def test_the_command_writes_rows_and_the_card(folder, tmp_path, capsys):
     assert evaluate.main(command) == 0
 
     rows = results.read(path)
-    assert len(rows) == 14  # the second run replaced the rows of the first
+    assert len(rows) == 20  # the second run replaced the rows of the first
     assert {row["method"] for row in rows} == {
         "numerical solver",
         "stencil",
         "mean field",
+        "lift",
         "PRISMA",
     }
-    assert len(checkpoints.read_card(folder)["errors"]) == 14
+    assert len(checkpoints.read_card(folder)["errors"]) == 20
     assert "numerical solver" in capsys.readouterr().out
 
 

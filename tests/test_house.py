@@ -38,12 +38,12 @@ EXTRAS = {
 # From the ground up; a module imports none that stands in a later line.
 FLOORS = """
 errors
-grids
+grids observed
 stencils spectral splines
 fields philox refine
 shapes flows flux_form diffusionpde
 pdes tasks sensors observe conditioning pool posterior steps
-nn edm presets
+lifts nn edm presets
 units denoiser
 model
 memory

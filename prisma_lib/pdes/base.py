@@ -32,6 +32,7 @@ from torch import Tensor
 
 from prisma_lib.errors import ConfigError, DataError, ShapeError
 from prisma_lib.grids import Grid
+from prisma_lib.observed import Lift, Noise, Observation
 
 # The channels of `a`, of `u` and of the residual may differ.
 Field = Float[Tensor, "b _ x y"]
@@ -81,6 +82,8 @@ class PDE(ABC):
     lengths: ClassVar[tuple[float, float]] = (1.0, 1.0)
     directions: ClassVar[tuple[Direction, ...]] = ("forward", "inverse")
     sensors: ClassVar[Sensors] = "points"
+    # Whether turned and mirrored problems are problems of the same distribution.
+    dihedral: ClassVar[bool] = False
     # Constructor arguments of a variant whose inputs are cheap to draw, for tests and
     # smoke runs.
     quick: ClassVar[dict[str, float | int | bool | str]] = {}
@@ -268,15 +271,7 @@ class PDE(ABC):
             )
 
     def outliers(self, a: Field, u: Field) -> Bool[Tensor, " b"]:
-        """Marks the pairs that statistics leave out: by default none.
-
-        Args:
-            a: Input fields.
-            u: Their solutions.
-
-        Returns:
-            Whether a pair is an outlier, one value per sample.
-        """
+        """Marks the pairs that statistics leave out: by default none."""
         return torch.zeros(len(u), dtype=torch.bool, device=u.device)
 
     def origins(self, index: Sequence[int]) -> list[int]:
@@ -293,3 +288,11 @@ class PDE(ABC):
     def snap(self, a: Field) -> Field:
         """Moves a predicted input onto the values that inputs can have."""
         return a
+
+    def lift(
+        self, observation: Observation, noise_sd: Noise = 0.0, **settings: int
+    ) -> Lift:
+        """Estimates both fields without a network; see `lifts.lift`."""
+        from prisma_lib import lifts
+
+        return lifts.lift(self, observation, noise_sd, **settings)

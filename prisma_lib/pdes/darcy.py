@@ -66,6 +66,7 @@ class Darcy(PDE):
     name: ClassVar[str] = "darcy"
     equation: ClassVar[str] = r"\nabla \cdot (a \nabla u) + 1 = 0"
     kind: Kind = "discrete"
+    dihedral: ClassVar[bool] = True
     order: ClassVar[float | None] = 2.0
     low: ClassVar[float] = 3.0
     high: ClassVar[float] = 12.0
@@ -190,11 +191,15 @@ class Darcy(PDE):
         """
         self.check(u=u)
         self.check_finite(u)
+        return self.materials(u)[0]
+
+    def materials(self, u: Field) -> tuple[Field, Bool[Tensor, "b 1 x y"]]:
+        """Tells the materials apart, and where that is beyond doubt; see `stencil`."""
         curvature = laplacian(u.double(), self.grid.spacing)
         level = functional.pad(-self.forcing / curvature, (1, 1, 1, 1))
         a = self.snap(level)
         sure = (level / a - 1).abs() < _SURE[self.recipe]
-        return self.snap(grow(a, sure)).to(u.dtype)
+        return self.snap(grow(a, sure)).to(u.dtype), sure
 
     def residual(self, a: Field, u: Field) -> Interior:
         """Evaluates the divergence of a ∇u plus the forcing at inner points."""

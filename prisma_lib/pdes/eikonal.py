@@ -65,6 +65,7 @@ class Eikonal(PDE):
     name: ClassVar[str] = "eikonal"
     equation: ClassVar[str] = r"|\nabla u| = 1"
     kind: Kind = "geometric"
+    dihedral: ClassVar[bool] = True
     order: ClassVar[float | None] = None
     vertices: ClassVar[int] = 128
     smallest: ClassVar[float] = 0.2

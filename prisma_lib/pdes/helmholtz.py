@@ -50,6 +50,7 @@ class Helmholtz(LinearGaussian):
     name: ClassVar[str] = "helmholtz"
     equation: ClassVar[str] = r"\Delta u + k^2 u = a"
     kind: Kind = "discrete"
+    dihedral: ClassVar[bool] = True
     order: ClassVar[float | None] = 2.0
     alpha: ClassVar[float] = 2.0
     tau: ClassVar[float] = 3.0

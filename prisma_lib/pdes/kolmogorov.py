@@ -272,6 +272,11 @@ class Kolmogorov(OneStep):
         kept = 2 * (self.resolution // 3) + 2
         return resample(torch.cat([first, rest[0]]), (kept, kept))
 
+    def dynamics(self, grid: Grid, device: torch.device) -> tuple[Transport, Tensor]:
+        """Returns tendency and damping of Fourier coefficients; see `OneStep`."""
+        tendency = Transport(grid, self._force(grid, torch.float64, device))
+        return tendency, tendency.square / self.reynolds + self.drag
+
     def _force(
         self, grid: Grid, dtype: torch.dtype, device: torch.device | None
     ) -> Float[Tensor, "x y"]:
@@ -286,8 +291,7 @@ class Kolmogorov(OneStep):
         longest = min(self.longest_step, 0.5 / grid.shape[0])
         dt, steps = split_evenly(interval, longest)
         check_speed(turning_speed(w, grid), dt, _STABLE)
-        tendency = Transport(grid, self._force(grid, torch.float64, w.device))
-        damping = tendency.square / self.reynolds + self.drag
+        tendency, damping = self.dynamics(grid, w.device)
 
         def advance(w_hat: Tensor) -> Tensor:
             return runge_kutta(w_hat, tendency, damping, dt, steps)

@@ -244,6 +244,11 @@ class NavierStokes(OneStep):
         a, *frames = reversed(states)
         return a, torch.cat(frames, dim=1)
 
+    def dynamics(self, grid: Grid, device: torch.device) -> tuple[Transport, Tensor]:
+        """Returns tendency and damping of Fourier coefficients; see `OneStep`."""
+        tendency = Transport(grid, self._forcing(grid, torch.float64, device))
+        return tendency, self.viscosity * tendency.square
+
     def _forcing(
         self, grid: Grid, dtype: torch.dtype, device: torch.device | None
     ) -> Float[Tensor, "x y"]:
@@ -255,8 +260,7 @@ class NavierStokes(OneStep):
         """Returns the next frames, float64, without checks of the input."""
         grid = finer(self.grid)
         dt, steps = split_evenly(interval, min(self.longest_step, 0.64 / self.size))
-        tendency = Transport(grid, self._forcing(grid, torch.float64, w.device))
-        damping = self.viscosity * tendency.square
+        tendency, damping = self.dynamics(grid, w.device)
 
         def advance(w_hat: Tensor) -> Tensor:
             return crank_nicolson(w_hat, tendency, damping, dt, steps)

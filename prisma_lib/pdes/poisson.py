@@ -47,6 +47,7 @@ class Poisson(LinearGaussian):
     name: ClassVar[str] = "poisson"
     equation: ClassVar[str] = r"\Delta u = a"
     kind: Kind = "discrete"
+    dihedral: ClassVar[bool] = True
     order: ClassVar[float | None] = 2.0
     alpha: ClassVar[float] = 2.0
     tau: ClassVar[float] = 3.0

@@ -1,0 +1,62 @@
+"""Lifts: classical estimates of both fields from whatever was measured.
+
+A lift is what numerical analysis knows without a network: the numerical solver or the
+explicit inverse where a field was observed as a whole, best linear estimates from
+sensors (kriging) where not, and one followed by the other. Every equation has one; an
+equation that no module here knows better is kriged. It is an input of networks and a
+row of every table.
+
+`lift` is the door, and `pde.lift` the same. What an equation does is in the module of
+its family, as a variant of `estimates.estimate`.
+"""
+
+import torch
+
+from prisma_lib.lifts import burgers, darcy, eikonal, flows, linear
+from prisma_lib.lifts.estimates import estimate
+from prisma_lib.lifts.priors import kriging_of
+from prisma_lib.lifts.sensors import sensors
+from prisma_lib.observed import Lift, Noise, Observation
+from prisma_lib.pdes.base import PDE
+
+__all__ = ["burgers", "darcy", "eikonal", "flows", "lift", "linear", "prepare"]
+
+
+def prepare(pde: PDE, device: torch.device | str = "cpu") -> None:
+    """Makes what lifts of an equation share, which the first one would wait for."""
+    kriging_of(pde, torch.device(device))
+
+
+@torch.no_grad()
+def lift(
+    pde: PDE, observation: Observation, noise_sd: Noise = 0.0, **settings: int
+) -> Lift:
+    """Estimates both fields from what was measured, and says how far off that is.
+
+    Problems that share masks and noise share the expensive part, a Cholesky factor with
+    as many rows as there are sensors.
+
+    Args:
+        pde: The equation, on the grid of the observation.
+        observation: Any values of `a` and `u`, under any masks.
+        noise_sd: Standard deviation of the sensor noise in physical units, at least 0:
+            one number, one for `a` and one for `u`, or such a pair for each problem.
+            Without noise values count as known.
+        **settings: Of Darcy flow `iterations`, 3: conjugate-gradient iterations from
+            the pressure for a constant permeability.
+
+    Returns:
+        Estimate and standard deviation of its error, of the dtype and on the device of
+        the observation; computed in float64.
+
+    Raises:
+        ConfigError: When the noise or a setting is impossible.
+        ShapeError: When the observation is on another grid.
+        NumericsError: When a flow is too fast for its time step.
+    """
+    pde.check(observation.a, observation.u)
+    seen = sensors(observation, noise_sd, pde.channels)
+    mean, sd = estimate(pde, seen, **settings)
+    like, known = observation.a, seen.exact
+    mean = torch.where(known, seen.values, mean).to(like.dtype)
+    return Lift(mean, torch.where(known, 0.0, sd).to(like.dtype), pde.channels)
