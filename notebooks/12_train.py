@@ -12,7 +12,7 @@
 # We run algorithm 1 of PRISMA line by line on one batch, check that the library gets
 # the same loss, and then train a small model while we watch. **After 6,400 problems,
 # a minute on one core, the error of the pressure given the permeability has fallen
-# from 102 % to 20 %**; answering with the mean field gives 26 %.
+# from 102 % to 14 %**; answering with the mean field gives 26 %.
 #
 # Needs: nothing but the library, no GPU. Runs in a minute and a half on one core.
 
@@ -352,5 +352,5 @@ before, after = errors["before", "forward"], errors["after", "forward"]
 print(f"forward error {before:.1f} % before, {after:.1f} % after {config.images:,}")
 assert state.step == config.steps
 assert scale == "smoke" or after < before / 2, "training did not halve the error"
-assert scale != "cpu" or after < errors["mean field", "forward"]
+assert scale != "cpu" or after < 15
 write_json(Path(out) / "metrics.json", metrics)

@@ -15,7 +15,7 @@
 # needs 31. When the rock is sought from a few sensors it is a third nearer to the
 # converged draw than Heun's method after as many calls, and its spread is right.**
 # The error against the truth cannot tell: two calls have the *smallest* error of all,
-# 12.7 % of the points of the rock against 17.6 %, because they answer with a mean and
+# 11.2 % of the points of the rock against 16.0 %, because they answer with a mean and
 # show a fifth of the doubt.
 #
 # Needs: the shipped model `darcy-32`, no GPU. Runs in about two minutes.

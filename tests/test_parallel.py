@@ -23,7 +23,10 @@ from prisma_lib.training import TrainConfig, start
 
 ROOT = Path(train.__file__).parents[1]
 STEPS = 3
-CONFIG = TrainConfig(size=16, preset="tiny", images=STEPS * 8, batch=8, warmup=24)
+CONFIG = TrainConfig(
+    **{"size": 16, "preset": "tiny", "images": STEPS * 8, "batch": 8, "warmup": 24},
+    **{"optimiser": "adamw", "learning_rate": 2e-3},
+)
 RECIPES = {
     "adamw": CONFIG,
     "muon": replace(CONFIG, optimiser="muon"),

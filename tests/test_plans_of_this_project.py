@@ -1,6 +1,6 @@
 """Every notebook has a plan, and every plan runs at smoke size from end to end.
 
-The runs are slow tests, all of which every check runs.
+The runs are slow tests, some of which every check runs, others for each commit.
 """
 
 import json
