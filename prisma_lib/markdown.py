@@ -9,6 +9,7 @@ from typing import Any
 
 from prisma_lib import pdes, results
 from prisma_lib.cells import REGIMES
+from prisma_lib.ranks import OPEN
 from prisma_lib.tables import (
     DIRECTIONS,
     HIDDEN,
@@ -195,6 +196,19 @@ def listed(columns: Mapping[str, str], words: int) -> Maker:
     return maker
 
 
+def judged(rows: Sequence[Row], paper: Paper) -> str:
+    """Formats the claims that the rows decide, and counts the others."""
+    columns = {
+        **{"scale": "scale", "claim": "claim", "text": "the paper says"},
+        **{"verdict": "here it", "evidence": "by"},
+    }
+    decided = [row for row in rows if row["verdict"] != OPEN]
+    table, rest = listed(columns, 5)(decided, paper), len(rows) - len(decided)
+    return (
+        f"{table}\n\nOf {rest} others the recorded rows do not tell." if rest else table
+    )
+
+
 def speeds(rows: Sequence[Row], paper: Paper) -> str:
     """Formats the seconds per sample; only rows of one device compare."""
     columns = {"method": "method", "steps": "steps", "device": "device"}
@@ -244,11 +258,5 @@ BLOCKS: dict[str, Maker] = {
         },
         5,
     ),
-    "claims": listed(
-        {
-            **{"scale": "scale", "claim": "claim", "text": "the paper says"},
-            **{"verdict": "here it", "evidence": "by"},
-        },
-        5,
-    ),
+    "claims": judged,
 }
