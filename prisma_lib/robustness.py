@@ -201,8 +201,8 @@ def beside(
     Args:
         problems: Test problems, with what is hidden of them.
         asked: Directions and regimes.
-        exact: Whether the exact posterior is among it: it takes long where each problem
-            has a mask of its own with many sensors.
+        exact: Whether the exact posterior and the lift are among it: they take long
+            where each problem has a mask of its own with many sensors.
         **labels: Further columns of every row.
     """
     for direction, regime in asked:
@@ -210,6 +210,8 @@ def beside(
         found = anchors.of(problems.pde, direction, regime, noise_sd)
         if not exact or (regime == "noisy" and problems.hidden.fraction < 1):
             found.pop("exact posterior", None)
+        if not exact:
+            found.pop("lift")
         for name, solver in found.items():
             cell = [(direction, regime)]
             yield from judge(solver, problems, cell, method=name, **labels)
