@@ -90,7 +90,9 @@ for model in loaded:
             low, high = metrics.bootstrap_interval(found, key=seed)
             row = {"method": "PRISMA", "pde": pde.name, "direction": cell[0]}
             row |= {"regime": cell[1], "steps": count, "calls": calls(name, count)}
-            row["setting"] = f"{cells.setting(pde, cell[1])};sampler={name}"
+            row["setting"] = (
+                f"{cells.setting(problems[pde.name], cell[1])};sampler={name}"
+            )
             row |= {"metric": pde.error(cell[0]), "value": found.mean().item()}
             row |= {"low": low, "high": high, "n": num, "sampler": name}
             rows.append(row | {"seconds_per_sample": round(seconds, 5)})

@@ -83,9 +83,9 @@ rows = []
 about = {"method": "PRISMA", "scale": scale, "steps": steps, "seed": seed}
 
 
-def record(found, pde, direction, regime, extra, num, **more):
-    cell = {"pde": pde.name, "direction": direction, "regime": regime, "n": num}
-    cell["setting"] = f"{setting(pde, regime)};{extra}"
+def record(found, problems, direction, regime, extra, **more):
+    cell = {"pde": problems.pde.name, "direction": direction, "regime": regime}
+    cell |= {"n": problems.n, "setting": f"{setting(problems, regime)};{extra}"}
     for metric, number in found.items():
         value = dict(zip(("value", "low", "high"), number, strict=True))
         rows.append(about | cell | more | {"metric": metric} | value)
@@ -115,7 +115,7 @@ for regime, ensemble_of in draws.items():
         "ensemble_spread": calibration.number(width[:, None], calibration.mean, seed),
         "spread_error_pearson_r": calibration.correlation(width, error, seed),
     }
-    record(found, model.pde, "inverse", regime, "draws=16", n)
+    record(found, bench, "inverse", regime, "draws=16")
 display(table("ensemble_spread"), table("spread_error_pearson_r"))
 
 # %%
@@ -150,20 +150,20 @@ plt.show()
 # %%
 for regime in regimes:
     found = calibration.measures(draws[regime], bench.a, key=seed)
-    record(found, model.pde, "inverse", regime, "draws=19", n)
+    record(found, bench, "inverse", regime, "draws=19")
     snapped = model.pde.snap(draws[regime])
     kept = calibration.measures(snapped, bench.a, key=seed)
     found = {"spread_skill": kept["spread_skill"]}
     for level in calibration.LEVELS:
         name = f"placed_{round(100 * level)}"
         found[name] = calibration.placed(snapped, bench.a, level, seed)
-    record(found, model.pde, "inverse", regime, "draws=19;two values", n)
+    record(found, bench, "inverse", regime, "draws=19;two values")
 
 few = bench.first(many)
 hundred = {r: ensemble(model, few, "inverse", r, 99) for r in regimes}
 for regime in regimes:
     found = calibration.measures(hundred[regime], few.a, key=seed)
-    record(found, model.pde, "inverse", regime, "draws=99", many)
+    record(found, few, "inverse", regime, "draws=99")
 names = ("coverage_50", "coverage_90", "placed_50", "placed_90", "spread_skill", "crps")
 display(*map(table, names))
 
@@ -247,7 +247,7 @@ for name in exact_names:
             found["spread_error_pearson_r"] = calibration.correlation(
                 width, error, seed
             )
-            record(found, network.pde, *cell, "draws=19", exact_n, method=method)
+            record(found, problems, *cell, "draws=19", method=method)
 
 # %% [markdown]
 # The distance of the means is in units of the exact spread: $m$ exact draws have

@@ -145,9 +145,8 @@ for (regime, entering), cell in found.items():
             values = 100 * metrics.relative_l2(mine, true)[:, None]
             row = {"method": who, "pde": flow.name, "direction": "forward"}
             row |= {"regime": regime, "metric": "relative_l2", "n": len(frames)}
-            row |= {
-                "setting": f"{setting(flow, regime)};entering={entering};step={k + 1}"
-            }
+            hidden = setting(problems[1], regime)
+            row["setting"] = f"{hidden};entering={entering};step={k + 1}"
             row |= {"steps": steps if who.startswith("PRISMA") else "", "seed": seed}
             if who in map(baselines.title, methods):
                 row["steps"] = guided_steps
