@@ -97,7 +97,7 @@ def text(row):
 
 
 frame = pd.DataFrame(table)
-frame["strategy"] = [ablations.setting(row, "variant") for row in table]
+frame["strategy"] = [results.settings(row)["variant"] for row in table]
 frame["error, %"] = [text(row) for row in table]
 cell = ["pde", "regime", "direction"]
 frame.pivot(index=cell, columns="strategy", values="error, %")
@@ -123,7 +123,7 @@ printed = paper.set_index([*cell, "setting"])["value"]
 
 
 def beside(verdict, ours, other):
-    name = ablations.setting(other, "variant")
+    name = results.settings(other)["variant"]
     place = tuple(ours[key] for key in cell)
     sra, theirs = (printed[*place, ablations.PAPER[k]] for k in ("sra", name))
     found = {**dict(zip(cell, place, strict=True)), "attention against": name}
@@ -177,7 +177,7 @@ assert len(table) == 3 * len({tuple(row[k] for k in cell) for row in table})
 assert all(float(r["low"]) <= float(r["value"]) <= float(r["high"]) for r in table)
 assert (compared["paper"] == "worse").sum() == 2 * ("helmholtz" in equations)
 if not here:
-    assert {ablations.setting(row, "seeds") for row in table} == {"3"}
+    assert {results.settings(row)["seeds"] for row in table} == {"3"}
     assert len({*images.values()}) == 1, "budgets differ"
 
 # %%

@@ -120,7 +120,7 @@ def text(row):
 
 
 frame = pd.DataFrame(table)
-frame["design"] = [ablations.setting(row, "variant") for row in table]
+frame["design"] = [results.settings(row)["variant"] for row in table]
 frame["error, %"] = [text(row) for row in table]
 cell = ["regime", "direction"]
 frame.pivot(index="design", columns=cell, values="error, %")
@@ -145,7 +145,7 @@ printed = paper.set_index([*cell, "setting"])["value"]
 
 
 def beside(verdict, ours, other):
-    name = ablations.setting(other, "variant")
+    name = results.settings(other)["variant"]
     place = tuple(ours[key] for key in cell)
     sra, theirs = (printed[*place, ablations.PAPER[k]] for k in ("sra", name))
     found = {**dict(zip(cell, place, strict=True)), "attention against": name}
@@ -205,7 +205,7 @@ assert len(table) == len(ATTENTION) * 4
 assert all(float(r["low"]) <= float(r["value"]) <= float(r["high"]) for r in table)
 assert (compared["paper"] == "worse").sum() == 4
 if not here:
-    assert {ablations.setting(row, "seeds") for row in table} == {"3"}
+    assert {results.settings(row)["seeds"] for row in table} == {"3"}
     assert len({*ablations.spent(rows, "images").values()}) == 1, "budgets differ"
 
 # %%

@@ -12,7 +12,6 @@ from prisma_lib import results
 from prisma_lib.errors import DataError
 
 BETTER, WORSE, UNDECIDED = "better", "worse", "cannot be said"
-NORMAL = 1.96  # half-width of a 95 % interval in standard errors
 WHERE = ("scale", "pde", "direction", "regime", "setting", "metric", "n")
 
 OURS = "sra"
@@ -134,19 +133,13 @@ def versus(rows: Iterable[results.Row]) -> list[tuple[str, results.Row, results.
     cells: dict[tuple[str, ...], dict[str, results.Row]] = {}
     for row in rows:
         where = tuple(str(row[name]) for name in ("pde", "direction", "regime"))
-        cells.setdefault(where, {})[setting(row, "variant")] = row
+        cells.setdefault(where, {})[results.settings(row).get("variant", "")] = row
     return [
         (against(cell[OURS], other), cell[OURS], other)
         for cell in cells.values()
         for name, other in cell.items()
         if name != OURS and OURS in cell
     ]
-
-
-def setting(row: Mapping[str, Any], name: str) -> str:
-    """Returns one value of a row's setting; an empty text where it has none."""
-    pairs = (part.partition("=") for part in str(row["setting"]).split(";"))
-    return next((value for key, _, value in pairs if key == name), "")
 
 
 def _spread(variants: Sequence[Sequence[results.Row]]) -> tuple[float, int]:
@@ -170,7 +163,9 @@ def _mean(
     value = sum(float(run["value"]) for run in runs) / seeds
     widths = [float(run["high"]) - float(run["low"]) for run in runs]
     problems = sum(widths) / seeds / 2
-    by_seeds = quantile(degrees) * value * deviation / math.sqrt(seeds)
+    by_seeds = value * deviation / math.sqrt(seeds)
+    if degrees:
+        by_seeds *= quantile(degrees)
     half = math.hypot(by_seeds, problems)
     seconds = sorted(float(run["seconds_per_sample"]) for run in runs)[seeds // 2]
     where = dict(zip(WHERE, key, strict=True))
@@ -186,13 +181,11 @@ def _mean(
 
 
 def quantile(degrees: int) -> float:
-    """Returns Student's 97.5 % quantile; the normal one without degrees of freedom.
+    """Returns Student's 97.5 % quantile for at least one degree of freedom.
 
     Raises:
         ImportError: Without scipy, which the extra `notebooks` brings.
     """
-    if not degrees:
-        return NORMAL
     try:
         from scipy.stats import t
     except ImportError as error:

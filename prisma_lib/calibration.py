@@ -21,7 +21,7 @@ from prisma_lib.ensembles import (
     rank_counts,
 )
 from prisma_lib.errors import ConfigError, DataError
-from prisma_lib.fields import keyed_uniform
+from prisma_lib.metrics import resamples
 
 LEVELS = (0.5, 0.9)
 
@@ -70,8 +70,7 @@ def number(
             f"the statistic of {n} problem(s) is {whole.item()}: give more problems, "
             "and such that differ"
         )
-    uniform = keyed_uniform(key, [0], (num, n), purpose="bootstrap")[0]
-    found = statistic(values[(uniform.double() * n).long()])
+    found = statistic(values[resamples(n, num, key)])
     bounds = torch.tensor([0.025, 0.975], dtype=torch.float64)
     low, high = found[found.isfinite()].quantile(bounds).tolist()
     return Number(whole.item(), low, high)

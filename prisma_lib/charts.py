@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
-from prisma_lib import ablations, results
+from prisma_lib import results
 from prisma_lib.cells import REGIMES
 from prisma_lib.markdown import label
 from prisma_lib.plots import style
@@ -165,7 +165,9 @@ def variants(rows: Sequence[results.Row]) -> Figure:
         rows: What `ablations.averaged` returned.
     """
     equations = list(dict.fromkeys(row["pde"] for row in rows))
-    names = list(dict.fromkeys(ablations.setting(row, "variant") for row in rows))
+    names = list(
+        dict.fromkeys(results.settings(row).get("variant", "") for row in rows)
+    )
     with style():
         wide, tall = max(6, 3.8 * len(equations)), 1.2 + 0.6 * len(names)
         figure, axes = plt.subplots(
@@ -182,7 +184,7 @@ def variants(rows: Sequence[results.Row]) -> Figure:
 def _dots(axis: Axes, rows: Sequence[results.Row], names: Sequence[str]) -> None:
     cells = list(dict.fromkeys(f"{row['direction']}\n{row['regime']}" for row in rows))
     for number, name in enumerate(names):
-        mine = [row for row in rows if ablations.setting(row, "variant") == name]
+        mine = [row for row in rows if results.settings(row).get("variant", "") == name]
         shift = (number - (len(names) - 1) / 2) * 0.8 / len(names)
         place = [cells.index(f"{r['direction']}\n{r['regime']}") + shift for r in mine]
         value, low, high = (

@@ -73,7 +73,7 @@ def floor(n: int) -> float:
 
 
 def _axis(n: int, centred: bool) -> Float[Tensor, " n"]:
-    return Grid((n, n), centred=centred).coordinates(torch.float64)[0, :, 0]
+    return Grid((n, n), centred=centred).ticks(0, torch.float64)
 
 
 def nodal_pressure(a: Nodal, forcing: float) -> Nodal:

@@ -65,14 +65,21 @@ class Grid:
         first, second = (0.0 if wraps else start for wraps in self.periodic)
         return first, second
 
+    def ticks(
+        self,
+        axis: int,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str | None = None,
+    ) -> Float[Tensor, " n"]:
+        """Returns the coordinates of the points along one axis."""
+        numbers = torch.arange(self.shape[axis], dtype=dtype, device=device)
+        return (numbers + self.offset[axis]) * self.spacing[axis]
+
     def coordinates(
         self,
         dtype: torch.dtype = torch.float32,
         device: torch.device | str | None = None,
     ) -> Float[Tensor, "2 x y"]:
         """Returns the coordinates of all points, one channel per axis."""
-        ticks = [
-            (torch.arange(n, dtype=dtype, device=device) + start) * h
-            for n, h, start in zip(self.shape, self.spacing, self.offset, strict=True)
-        ]
+        ticks = [self.ticks(axis, dtype, device) for axis in (0, 1)]
         return torch.stack(torch.meshgrid(*ticks, indexing="ij"))

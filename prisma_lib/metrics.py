@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from prisma_lib.ensembles import (
@@ -198,6 +198,18 @@ def iou(
     return torch.where(either > 0, both / either.clamp(min=1), 1.0)
 
 
+def resamples(n: int, num: int, key: int) -> Int[Tensor, "num n"]:
+    """Draws what each resample of a bootstrap is made of.
+
+    Args:
+        n: What can be drawn, each time anew.
+        num: Number of resamples.
+        key: Names the random stream.
+    """
+    uniform = keyed_uniform(key, [0], (num, n), purpose="bootstrap")[0]
+    return (uniform.double() * n).long()
+
+
 def bootstrap_interval(
     values: PerProblem,
     key: int = 0,
@@ -244,10 +256,7 @@ def bootstrap_interval(
         )
     pairs = torch.stack([values, torch.ones_like(values) if over is None else over], 1)
     sums = _summed(pairs.double().cpu(), origins or range(len(values)))
-    n = len(sums)
-    uniform = keyed_uniform(key, [0], (num, n), purpose="bootstrap")[0]
-    picks = (uniform.double() * n).long()
-    above, below = sums[picks].sum(dim=1).unbind(1)
+    above, below = sums[resamples(len(sums), num, key)].sum(dim=1).unbind(1)
     means = above / below
     tail = (1 - level) / 2
     bounds = torch.tensor([tail, 1 - tail], dtype=torch.float64)

@@ -4,7 +4,8 @@ A periodic axis is resampled band-limited, a bounded one by a cubic spline: both
 the values at points that the grids share.
 """
 
-import torch
+from dataclasses import replace
+
 from jaxtyping import Float
 from torch import Tensor
 
@@ -45,15 +46,6 @@ def _last_axis(
 ) -> Float[Tensor, "*b m"]:
     if grid.periodic[axis]:
         return resample(field, (field.shape[-2], shape[axis]))
-    given = _ticks(grid, axis, field.device)
-    wanted = _ticks(
-        Grid(shape, grid.lengths, periodic=grid.periodic, centred=grid.centred),
-        axis,
-        field.device,
-    )
+    other = replace(grid, shape=shape)
+    given, wanted = (g.ticks(axis, field.dtype, field.device) for g in (grid, other))
     return field @ not_a_knot(given, wanted).T
-
-
-def _ticks(grid: Grid, axis: int, device: torch.device) -> Float[Tensor, " n"]:
-    numbers = torch.arange(grid.shape[axis], dtype=torch.float64, device=device)
-    return (numbers + grid.offset[axis]) * grid.spacing[axis]

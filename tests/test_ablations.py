@@ -5,7 +5,7 @@ import math
 import pytest
 import scipy.stats
 
-from prisma_lib import ablations
+from prisma_lib import ablations, results
 from prisma_lib.errors import DataError
 
 
@@ -48,7 +48,7 @@ def test_seeds_of_all_variants_tell_the_spread():
     alike = [run(f"helmholtz-sra-{i}", v) for i, v in enumerate((9, 11))]
 
     found = {
-        ablations.setting(row, "variant"): row
+        results.settings(row)["variant"]: row
         for row in ablations.averaged([*apart, *alike])
     }
 

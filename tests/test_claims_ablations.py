@@ -4,7 +4,7 @@ import csv
 
 import pytest
 
-from prisma_lib import ablations, claims
+from prisma_lib import ablations, claims, results
 from prisma_lib.claims import Evidence
 from prisma_lib.claims import ablations as judges
 from prisma_lib.provenance import ROOT
@@ -90,7 +90,7 @@ def test_where_attention_is_behind_comes_out_of_the_papers_tables():
     with (ROOT / "outputs" / "tables" / "paper.csv").open() as file:
         for line in csv.DictReader(file):
             if line["table"] in ("tab:main_ablation", "tab:gating_attention_ablation"):
-                variant = names[ablations.setting(line, "variant")]
+                variant = names[results.settings(line)["variant"]]
                 where = (line["table"], line["pde"], line["direction"], line["regime"])
                 cells.setdefault(where, {})[variant] = float(line["value"])
 

@@ -44,7 +44,7 @@ def attention(sweep: str, behind: Collection[tuple[str, ...]]) -> Judge:
         pairs = ablations.versus(found.select(sweep=sweep))
         counts = dict.fromkeys((True, False, None), 0)
         for verdict, ours, other in pairs:
-            name = ablations.setting(other, "variant")
+            name = results.settings(other).get("variant", "")
             place = (*(ours[k] for k in ("pde", "direction", "regime")), name)
             wanted = ablations.WORSE if place in behind else ablations.BETTER
             open_ = verdict == ablations.UNDECIDED
@@ -110,7 +110,7 @@ def guided_at_twenty(found: Evidence) -> dict[tuple[str, ...], results.Row]:
     ours = [
         row
         for row in found.select(sweep=STEPS, method=OURS, steps="20")
-        if row["n"] in few and not ablations.setting(row, "sampler")
+        if row["n"] in few and "sampler" not in results.settings(row)
     ]
     rows = [row for row in [*rivals, *ours] if row["metric"] != "gain"]
     cell = ("pde", "direction", "regime", "method")
@@ -197,7 +197,7 @@ def by_case(rows: Iterable[results.Row]) -> dict[tuple[str, ...], results.Row]:
 def along(found: Evidence, metric: str, of: str) -> list[results.Row]:
     """Lists the rows of trajectories of the state or of the estimate."""
     rows = found.select(sweep=TRAJECTORIES, metric=metric)
-    return [row for row in rows if ablations.setting(row, "of") == of]
+    return [row for row in rows if results.settings(row).get("of") == of]
 
 
 def unique(rows: Iterable[results.Row]) -> list[results.Row]:

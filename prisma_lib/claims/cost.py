@@ -16,7 +16,6 @@ from prisma_lib.claims.evidence import (
     Finding,
     decided,
     judged,
-    setting,
     span,
     value,
 )
@@ -24,7 +23,7 @@ from prisma_lib.claims.posterior import PRIORS
 from prisma_lib.edm import Schedule
 from prisma_lib.presets import ModelConfig
 from prisma_lib.ranks import OPEN
-from prisma_lib.results import Row
+from prisma_lib.results import Row, settings
 from prisma_lib.tasks import TASKS, task_masks
 
 PAPER_SHARE = 1.16  # per cent of a step, the largest of the paper's table
@@ -59,8 +58,8 @@ def residual_is_cheap(found: Evidence) -> Finding:
     rows = cost(found, "residual_time_fraction", method=OURS)
     if not rows:
         return Finding(OPEN, NO_ROWS)
-    size = max(int(setting(row)["size"]) for row in rows)
-    large = [row for row in rows if setting(row)["size"] == str(size)]
+    size = max(int(settings(row)["size"]) for row in rows)
+    large = [row for row in rows if settings(row)["size"] == str(size)]
     taken = [row for row in cost(found, "peak_memory_mb") if same_net(row, large[0])]
     peaks = {(row["method"], row["pde"]): value(row) for row in taken}
     more = [peaks[OURS, p] / peaks[BARE, p] for m, p in peaks if m == BARE]

@@ -105,12 +105,6 @@ def judged(
     return Finding(verdict, f"{good} of {count} {what}", rows)
 
 
-def setting(row: results.Row) -> dict[str, str]:
-    """Reads the setting of a row."""
-    parts = (part.partition("=") for part in row["setting"].split(";"))
-    return {name: text for name, _, text in parts}
-
-
 def value(row: results.Row, column: str = "value") -> float:
     """Returns a number of a row; NaN where it has none."""
     found = results.number(row, column)

@@ -14,12 +14,11 @@ from prisma_lib.claims.evidence import (
     Finding,
     decided,
     said,
-    setting,
     span,
     value,
 )
 from prisma_lib.ranks import OPEN
-from prisma_lib.results import Row
+from prisma_lib.results import Row, settings
 from prisma_lib.tables import ERRORS
 
 VARIANT = "PRISMA 2D+time"
@@ -38,7 +37,7 @@ def of_draws(found: Evidence, metric: str, draws: int) -> list[Row]:
     rows = {
         row["regime"]: row
         for row in found.select(**wanted)
-        if setting(row).get("draws") == str(draws)
+        if settings(row).get("draws") == str(draws)
     }
     return [rows[regime] for regime in REGIMES if {*REGIMES} <= rows.keys()]
 
@@ -79,7 +78,7 @@ def finer(found: Evidence, *metrics: str) -> dict[tuple[str, str], dict[int, Row
     for row in found.select(sweep="superresolution", method=OURS):
         if row["metric"] in metrics:
             cell = cells.setdefault((row["pde"], row["direction"]), {})
-            cell[int(setting(row)["size"])] = row
+            cell[int(settings(row)["size"])] = row
     return cells
 
 
@@ -123,7 +122,7 @@ def rolled(found: Evidence, regime: str, entering: str, step: int = 10) -> list[
     wanted = {"sweep": "rollout", "metric": "relative_l2", "regime": regime}
     place = {"entering": entering, "step": str(step)}
     return [
-        row for row in found.select(**wanted) if place.items() <= setting(row).items()
+        row for row in found.select(**wanted) if place.items() <= settings(row).items()
     ]
 
 
