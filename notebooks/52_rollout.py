@@ -29,6 +29,7 @@ import numpy as np
 import pandas as pd
 import torch
 from IPython.display import Markdown, display
+from matplotlib.colors import to_rgb
 
 from prisma_lib import baselines, calibration, load, metrics, pdes, plots
 from prisma_lib.cells import observation_of, setting
@@ -207,7 +208,7 @@ with plots.style():
     for axis, cell in zip(axes[0], shown, strict=False):
         ends = {who: frames[:, -1] for who, frames in found[cell].items()}
         ends = {who: end for who, end in ends.items() if end.isfinite().all()}
-        axis.set_prop_cycle(color=["black", *(COLOURS[who] for who in ends)])
+        axis.set_prop_cycle(color=["black", *(to_rgb(COLOURS[who]) for who in ends)])
         plots.spectra(axis, {"truth": truth[:, -1], **ends})
         axis.set_title(", ".join(cell))
 figure.savefig(Path(out) / "spectra.png", dpi=150)

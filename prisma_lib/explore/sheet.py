@@ -105,6 +105,13 @@ class Picture:
         return None
 
 
+class Still(Figure):
+    """A figure that notebooks show, though pyplot does not know it."""
+
+    def _repr_png_(self) -> bytes:
+        return render(self).png
+
+
 class Sheet:
     """Rows of four panels.
 
@@ -115,7 +122,7 @@ class Sheet:
 
     def __init__(self, rows: int, title: str) -> None:
         with themes.context(THEME):
-            self.figure = Figure(figsize=(WIDTH, HEIGHT * rows), layout=None)
+            self.figure = Still(figsize=(WIDTH, HEIGHT * rows), layout=None)
             FigureCanvasAgg(self.figure)
             self._grid = self.figure.add_gridspec(
                 *(rows, COLUMNS),
