@@ -110,7 +110,7 @@ def test_calls_of_the_estimate_are_those_of_recorded_runs():
     rows = results.read(ROOT / "outputs" / "results" / "darcy.csv")
     counted = {(r["steps"], r["calls"]) for r in rows if r["method"] == "PRISMA"}
 
-    assert counted == {("20", str(2 * 20 - 1))}
+    assert counted == {("20", str(2 * 20 - 1)), ("50", str(2 * 50 - 1))}
 
 
 @pytest.mark.parametrize(
