@@ -12,6 +12,7 @@ from prisma_lib.baselines.guided import GuidedSolver
 from prisma_lib.cells import Benchmark, Cell, cells
 from prisma_lib.errors import ConfigError, NumericsError
 from prisma_lib.judge import answered, diverged, steps_of
+from prisma_lib.methods import OURS
 from prisma_lib.pdes.base import PDE
 from prisma_lib.solver import Solver
 
@@ -83,8 +84,8 @@ def answers_of(
     """Lets a method answer every cell that applies to it.
 
     Args:
-        name: "prisma", or the name of a baseline: a slow one answers a few problems
-            only, and cells of one direction with equal solvers in one batch.
+        name: One of `methods.OURS`, or the name of a baseline: a slow one answers a few
+            problems only, and cells of one direction with equal solvers in one batch.
         solver_of: Makes the solver of a cell.
         problems: Test problems.
         wanted: Cells; by default all of the equation's table.
@@ -100,10 +101,9 @@ def answers_of(
     mine = [cell for cell in every if wanted is None or cell in wanted]
     solvers = [(solver_of(*cell), cell) for cell in mine]
     few = None
-    title = "PRISMA"
-    if name != "prisma" and solvers:
+    if name not in OURS and solvers:
         few = baselines.limit(name, steps_of(solvers[0][0]))
-        title = baselines.title(name)
+    title = OURS[name].title if name in OURS else baselines.title(name)
     asked = problems.few(few) if few else problems
     # Guidance may take other noise levels in another direction.
     alike = groupby(solvers, lambda pair: (pair[0], pair[1][0]))
@@ -154,14 +154,14 @@ def asked_of(name: str, pde: PDE) -> list[Cell]:
     """Lists the cells of an equation's table that apply to a method.
 
     Args:
-        name: "prisma", to which all apply, or the name of a baseline.
+        name: One of `methods.OURS`, to which all apply, or the name of a baseline.
         pde: The equation.
 
     Raises:
         ConfigError: When none applies.
     """
     every = cells(pde)
-    if name == "prisma":
+    if name in OURS:
         return every
     found = [cell for cell in every if baselines.applies(name, pde.name, *cell)]
     if not found:

@@ -7,10 +7,11 @@ import torch
 
 from prisma_lib.checks import warn_of_range
 from prisma_lib.edm import SIGMA_DATA, Levels
-from prisma_lib.errors import ShapeError
+from prisma_lib.errors import ConfigError, ShapeError
 from prisma_lib.observe import Observation, Pair
+from prisma_lib.observed import Noise
 from prisma_lib.pdes.base import PDE, Statistics
-from prisma_lib.units import Errors, Normalised
+from prisma_lib.units import Errors, Normalised, Told
 
 Network = TypeVar("Network", bound="Denoiser")
 
@@ -34,23 +35,26 @@ class Denoiser(Normalised):
         check_grid(pde.grid.shape, config.factor)
 
     @abstractmethod
-    def denoised(self, x_0: Pair, x_sigma: Pair, sigma: Levels, mask: Pair) -> Pair:
-        """Denoises as in training.
+    def denoised(self, x_sigma: Pair, sigma: Levels, told: Told, mask: Pair) -> Pair:
+        """Denoises.
 
         Args:
-            x_0: Clean pairs, normalised, of which the points in the mask are observed.
-            x_sigma: Noisy states.
+            x_sigma: Noisy states, normalised.
             sigma: Their noise levels.
+            told: What the network is told of the clean ones; see `Normalised.told`.
             mask: 1 where observed.
         """
 
-    def errors(self, x_0: Pair, sigma: Levels, noise: Pair, mask: Pair) -> Errors:
+    def errors(
+        self, x_0: Pair, sigma: Levels, noise: Pair, told: Told, mask: Pair
+    ) -> Errors:
         """Computes the denoising error of each image.
 
         Args:
             x_0: Clean pairs, normalised.
             sigma: Noise levels.
             noise: Noise of unit variance.
+            told: What the network is told of them.
             mask: 1 where observed.
 
         Returns:
@@ -60,25 +64,36 @@ class Denoiser(Normalised):
             PRISMA, algorithm 1. arXiv 2512.01370.
         """
         x_sigma = x_0 + sigma[:, None, None, None] * noise
-        denoised = self.denoised(x_0, x_sigma, sigma, mask)
+        denoised = self.denoised(x_sigma, sigma, told, mask)
         return (denoised - x_0).square().mean((1, 2, 3))
 
-    def condition(self, observation: Observation) -> tuple[Pair, Pair]:
+    def condition(
+        self, observation: Observation, noise_sd: Noise | None = None
+    ) -> tuple[Told, Pair]:
         """Prepares an observation for the denoiser.
 
         Args:
             observation: What was measured, physical units.
+            noise_sd: Noise of the sensors, of a network that is told of it.
 
         Returns:
-            The normalised observed values, 0 where unobserved, and the mask.
+            What the network is told, the normalised observed values first, 0 where
+            unobserved; and the mask.
 
         Raises:
+            ConfigError: When the network is told of no noise, but there is some.
             ShapeError: When the grid cannot be pooled.
 
         Warns:
             UserWarning: When values do not look like those of the training.
         """
         self.check_shape(observation.shape)
+        if noise_sd is not None:
+            raise ConfigError(
+                f"noise_sd={noise_sd}: {self.method} was trained without noisy sensors "
+                "and is told of no noise; leave noise_sd out, or use a model of "
+                "prisma-l"
+            )
         mask = observation.mask
         x_obs = self.normalise(observation.x)
         split = (x.split(self.pde.channels, 1) for x in (x_obs / SIGMA_DATA, mask))

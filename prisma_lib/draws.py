@@ -13,16 +13,20 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from prisma_lib import philox
-from prisma_lib.edm import Levels
+from prisma_lib import philox, sensors
+from prisma_lib.devices import sent
+from prisma_lib.edm import SIGMA_DATA, Levels
 from prisma_lib.fields import GRFNoise, keyed_normal, keyed_uniform
 from prisma_lib.observe import Pair
 from prisma_lib.pdes.base import PDE
-from prisma_lib.tasks import sample_rates, sample_tasks, task_masks
+from prisma_lib.tasks import TASKS, sample_rates, sample_tasks, task_masks
 from prisma_lib.trainconfig import TrainConfig
+from prisma_lib.units import SensorNoise
 
 STREAM = 2  # to be raised when the same settings draw other numbers than before
 CHOICES = 4  # uniform numbers for an image's task, rate (two) and noise level
+WAYS = ("forward", "inverse")
+OTHERS = 1 << 40  # between the seeds of masks in training and of those in tables
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,7 @@ class Draws:
         sigma: Noise levels, on the CPU.
         mask: 1 where observed, for both fields, on the device of the training.
         noise: Noise of unit variance with the diffusion's covariance, likewise.
+        sensors: Noise of the sensors, likewise; `None` where they have none.
     """
 
     numbers: range
@@ -44,6 +49,7 @@ class Draws:
     sigma: Levels
     mask: Pair
     noise: Pair
+    sensors: SensorNoise | None = None
 
 
 def images(config: TrainConfig, step: int, part: range | None = None) -> range:
@@ -79,16 +85,12 @@ def draw(
         device: Where masks and noise are needed.
     """
     tasks, rates, sigma = choose(config, numbers)
-    normal, uniform = _sources(device)
-    n1, n2 = pde.grid.shape
-    drawn = (1, n1, n2) if pde.sensors == "points" else (1, 1, n2)  # or whole columns
-    points = uniform(config.seed, numbers, drawn, "training mask").expand(-1, 1, n1, n2)
-    # A sensor measures all channels of its field.
-    pairs = zip(task_masks(tasks, rates, points), pde.channels, strict=True)
-    mask = torch.cat([field.expand(-1, c, -1, -1) for field, c in pairs], 1)
+    normal, _ = _sources(device)
+    mask = _mask(config, pde, numbers, tasks, rates, device)
     white = (sum(pde.channels), *noise.white_shape)
     eps = noise.colour(normal(config.seed, numbers, white, "training noise"))
-    return Draws(numbers, tasks, rates, sigma, mask, eps)
+    noisy = _sensors(config, pde, numbers, device) if config.noise_max else None
+    return Draws(numbers, tasks, rates, sigma, mask, eps, noisy)
 
 
 def choose(
@@ -100,13 +102,92 @@ def choose(
         config: Settings of the run.
         numbers: Numbers of the images.
     """
-    choices = keyed_uniform(config.seed, numbers, (CHOICES,), "training choices")
-    task, coin, rate, level = choices.unbind(1)
+    heads = _heads(config, numbers)
+    choices = keyed_uniform(config.seed, heads, (CHOICES,), "training choices")
+    task, coin, rate, _ = choices.unbind(1)
+    if config.group > 1:  # few groups in a batch: spread evenly over the tasks
+        groups = config.batch // config.group
+        task = (torch.tensor(numbers) // config.group % groups + task) / groups
     tasks = sample_tasks(task, config.task_probabilities)
     rates = sample_rates(
         coin, rate, config.p_min, config.p_max, mixture=config.mask_mixture
     )
+    level = keyed_uniform(config.seed, numbers, (CHOICES,), "training choices")[:, 3]
     return tasks, rates, _levels(config, numbers, level)
+
+
+def _heads(config: TrainConfig, numbers: range) -> list[int]:
+    """Returns the first image of the group of each."""
+    return [number - number % config.group for number in numbers]
+
+
+def _mask(
+    config: TrainConfig,
+    pde: PDE,
+    numbers: range,
+    tasks: Int[Tensor, " b"],
+    rates: Float[Tensor, " b"],
+    device: torch.device,
+) -> Pair:
+    """Draws what is observed; a sensor measures all channels of its field."""
+    _, uniform = _sources(device)
+    heads, (n1, n2) = _heads(config, numbers), pde.grid.shape
+    drawn = (1, n1, n2) if pde.sensors == "points" else (1, 1, n2)  # or whole columns
+    points = uniform(config.seed, heads, drawn, "training mask").expand(-1, 1, n1, n2)
+    both = torch.zeros(len(heads), dtype=torch.bool)
+    if config.both or len(config.layouts) > 1:
+        chosen = keyed_uniform(config.seed, heads, (2,), "sensor choices")
+        both = chosen[:, 0] < config.both
+        which = (chosen[:, 1] * len(config.layouts)).long().tolist()
+        points = _laid_out(config, heads, which, rates, points)
+    masks = list(task_masks(tasks, rates, points))
+    if both.any():
+        # The other field is seen at as many points, which are others.
+        other = uniform(config.seed, heads, drawn, "other mask") < sent(
+            rates.where(both, 0.0), device
+        ).view(-1, 1, 1, 1)
+        forward, inverse = (TASKS.index(f"sparse_{way}") for way in WAYS)
+        for k, task in enumerate((inverse, forward)):
+            asked = sent((tasks == task).view(-1, 1, 1, 1), device)
+            masks[k] = torch.where(asked, other.float().expand_as(points), masks[k])
+    pairs = zip(masks, pde.channels, strict=True)
+    return torch.cat([field.expand(-1, c, -1, -1) for field, c in pairs], 1)
+
+
+def _laid_out(
+    config: TrainConfig,
+    heads: list[int],
+    which: list[int],
+    rates: Float[Tensor, " b"],
+    points: Float[Tensor, "b 1 x y"],
+) -> Float[Tensor, "b 1 x y"]:
+    """Puts the sensors of some images elsewhere than at single points."""
+    points = points.clone()
+    shape = (points.shape[-2], points.shape[-1])
+    for row, (head, number, rate) in enumerate(
+        zip(heads, which, rates.tolist(), strict=True)
+    ):
+        layout = config.layouts[number]
+        if layout != "points":
+            key = config.seed + OTHERS
+            points[row] = sensors.places(layout, key, [head], shape, rate)[0]
+    return points
+
+
+def _sensors(
+    config: TrainConfig, pde: PDE, numbers: range, device: torch.device
+) -> SensorNoise:
+    """Draws the noise of all sensors that there could be, normalised."""
+    normal, _ = _sources(device)
+    heads = _heads(config, numbers)
+    uniform = keyed_uniform(config.seed, heads, (2,), "sensor levels")
+    level = SIGMA_DATA * config.noise_max * (2 * uniform - 1).clamp(min=0)
+    sd = sent(level.float(), device)
+    shape = (sum(pde.channels), *pde.grid.shape)
+    values = normal(config.seed, numbers, shape, "training sensor noise")
+    channels = torch.tensor(pde.channels, device=device)
+    each = sd.repeat_interleave(channels, 1)[..., None, None]
+    return SensorNoise(each * values, sd)
 
 
 def _sources(device: torch.device) -> tuple[Callable[..., Tensor], ...]:
@@ -124,6 +205,9 @@ def _levels(
     That is the same law as independent levels, with less variance of the loss.
     """
     place = torch.tensor(numbers) % config.batch
+    # Each group has levels of all sizes.
+    groups = config.batch // config.group
+    place = place % config.group * groups + place // config.group
     share = (place + uniform.double()) / config.batch
     z = torch.special.ndtri(share.clamp(1e-6, 1 - 1e-6))
     return (config.p_mean + config.p_std * z).exp().float()

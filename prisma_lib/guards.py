@@ -101,8 +101,8 @@ def _culprits(
     inputs = {"clean pair": x_0, "mask": draws.mask, "noise": draws.noise}
     if isinstance(model, Prisma):
         x_sigma = x_0 + draws.sigma.to(x_0.device)[:, None, None, None] * draws.noise
-        x_obs = torch.where(draws.mask > 0, x_0, 0.0)
-        inputs["residual"] = model.residual(x_sigma, x_obs, draws.mask)
+        told = model.told(x_0, draws.mask, draws.sensors)
+        inputs["residual"] = model.residual(x_sigma, told, draws.mask)
     for name, value in inputs.items():
         yield from _bad_row(name, value)
     with torch.no_grad():
@@ -128,7 +128,9 @@ def _activations(
     named = list(model.named_modules())
     handles = [m.register_forward_hook(look(name)) for name, m in named]
     try:
-        model.errors(x_0, draws.sigma.to(x_0.device), draws.noise, draws.mask)
+        told = model.told(x_0, draws.mask, draws.sensors)
+        sigma = draws.sigma.to(x_0.device)
+        model.errors(x_0, sigma, draws.noise, told, draws.mask)
     finally:
         for handle in handles:
             handle.remove()

@@ -6,14 +6,17 @@ from prisma_lib import baselines
 from prisma_lib.baselines.base import Baseline
 from prisma_lib.edm import Schedule
 from prisma_lib.errors import unknown_name
+from prisma_lib.lifted import PrismaL
 from prisma_lib.model import Prisma
 from prisma_lib.solver import PrismaSolver, Solver
 from prisma_lib.units import Normalised
 
+OURS = {kind.method: kind for kind in (Prisma, PrismaL)}
+
 
 def names() -> tuple[str, ...]:
     """Lists what can be trained."""
-    return Prisma.method, *baselines.NETWORKS
+    return *OURS, *baselines.NETWORKS
 
 
 def network(name: str) -> type[Normalised]:
@@ -22,8 +25,8 @@ def network(name: str) -> type[Normalised]:
     Raises:
         ConfigError: When there is none of that name; names the nearest one.
     """
-    if name == Prisma.method:
-        return Prisma
+    if name in OURS:
+        return OURS[name]
     if name not in baselines.NETWORKS:
         raise unknown_name("method", name, names())
     return baselines.NETWORKS[name]

@@ -24,12 +24,14 @@ from torch.nn import functional as F
 from prisma_lib.denoiser import Denoiser, check_grid
 from prisma_lib.edm import Levels, precondition
 from prisma_lib.grids import Grid
+from prisma_lib.lifts import corrections
 from prisma_lib.nn.spectral import kept_modes
 from prisma_lib.nn.sra import Strategy
 from prisma_lib.nn.uno import UNO, BackboneConfig
 from prisma_lib.observe import Pair, mix
 from prisma_lib.pdes.base import PDE, Field, Interior, Statistics
 from prisma_lib.presets import ModelConfig
+from prisma_lib.units import Told
 
 __all__ = ["ModelConfig", "Prisma", "check_grid"]
 
@@ -51,19 +53,26 @@ class Prisma(Denoiser):
     """
 
     method = "prisma"
+    title = "PRISMA"
     settings = ModelConfig
     config: ModelConfig
 
     def __init__(self, pde: PDE, config: ModelConfig, statistics: Statistics) -> None:
         super().__init__(pde, config, statistics)
         self.strategy = Strategy(config.strategy)
-        self.summary = RESIDUAL_SCALARS if config.gate_input == "rms" else 1
+        scalars = RESIDUAL_SCALARS if config.gate_input == "rms" else 1
+        self.summary = scalars * self.residuals
         concat = self.strategy is Strategy.CONCAT
+        newton = self.strategy is Strategy.NEWTON
+        residuals = pde.residual_channels * self.residuals
         self.backbone = UNO(
             BackboneConfig(
-                inputs=3 * self.channels + COORDINATES + concat * pde.residual_channels,
+                inputs=self.inputs
+                + COORDINATES
+                + concat * residuals
+                + newton * self.channels,
                 outputs=self.channels,
-                residuals=pde.residual_channels,
+                residuals=residuals,
                 strategy=self.strategy,
                 summary=self.summary,
                 periodic=pde.periodic,
@@ -71,13 +80,23 @@ class Prisma(Denoiser):
             )
         )
 
-    def forward(self, x_sigma: Pair, sigma: Levels, x_obs: Pair, mask: Pair) -> Pair:
+    @property
+    def inputs(self) -> int:
+        """Number of input channels but the coordinates."""
+        return 3 * self.channels
+
+    @property
+    def residuals(self) -> int:
+        """Number of states whose residual the network sees."""
+        return 1
+
+    def forward(self, x_sigma: Pair, sigma: Levels, told: Told, mask: Pair) -> Pair:
         """Denoises.
 
         Args:
             x_sigma: Noisy state, normalised.
             sigma: Noise level of each sample, at least 0.
-            x_obs: Observed values, normalised, 0 where the mask is 0.
+            told: Observed values, normalised, 0 where the mask is 0.
             mask: 1 where observed.
 
         Returns:
@@ -86,70 +105,125 @@ class Prisma(Denoiser):
         Raises:
             ShapeError: When the grid is not square or cannot be pooled.
         """
-        c = precondition(sigma)
-        skip, out, scale = (v[:, None, None, None] for v in (c.skip, c.out, c.input))
+        base, out, state = self.preconditioned(x_sigma, sigma, told)
         grid = self.pde_on((x_sigma.shape[-2], x_sigma.shape[-1])).grid
         where = place(grid, x_sigma.dtype, x_sigma.device)
         where = where.expand(len(x_sigma), -1, -1, -1)
-        inputs = torch.cat([scale * x_sigma, x_obs, mask, where], 1)
-        residuals, summary = self.residual_levels(x_sigma, x_obs, mask)
+        inputs = torch.cat([state, mask, where], 1)
+        residuals, summary = self.residual_levels(x_sigma, told, mask)
         if self.strategy is Strategy.CONCAT:
             inputs = torch.cat([inputs, residuals[0]], 1)
+        if self.strategy is Strategy.NEWTON:
+            inputs = torch.cat([inputs, self.newton(x_sigma, told, mask)], 1)
         dtype = self.backbone.project.weight.dtype
         residuals = [r.to(dtype) for r in residuals]
         inputs, summary = inputs.to(dtype), summary.to(dtype)
-        return skip * x_sigma + out * self.backbone(inputs, c.noise, residuals, summary)
+        noise_level = precondition(sigma).noise
+        return base + out * self.backbone(inputs, noise_level, residuals, summary)
 
-    def denoised(self, x_0: Pair, x_sigma: Pair, sigma: Levels, mask: Pair) -> Pair:
-        """Denoises noisy states of which the points in the mask are observed."""
-        out: Pair = self(x_sigma, sigma, torch.where(mask > 0, x_0, 0.0), mask)
+    def preconditioned(
+        self, x_sigma: Pair, sigma: Levels, told: Told
+    ) -> tuple[Pair, Float[Tensor, "b _ _ _"], Float[Tensor, "b _ x y"]]:
+        """Prepares the state for the network, and its output for the state.
+
+        Args:
+            x_sigma: Noisy state, normalised.
+            sigma: Its noise level.
+            told: Observed values.
+
+        Returns:
+            The estimate without the network, the scale of what the network adds to it,
+            and what the network sees of state and observation.
+        """
+        c = precondition(sigma)
+        skip, out, scale = (v[:, None, None, None] for v in (c.skip, c.out, c.input))
+        return skip * x_sigma, out, torch.cat([scale * x_sigma, told], 1)
+
+    def denoised(self, x_sigma: Pair, sigma: Levels, told: Told, mask: Pair) -> Pair:
+        """Denoises noisy states of which some points are observed."""
+        out: Pair = self(x_sigma, sigma, told, mask)
         return out
 
-    def residual(self, x_sigma: Pair, x_obs: Pair, mask: Pair) -> Field:
+    def residual(self, x_sigma: Pair, told: Told, mask: Pair) -> Field:
         """Evaluates the observation-informed residual on the full grid.
 
         Args:
             x_sigma: Noisy state, normalised.
-            x_obs: Observed values, normalised.
+            told: Observed values, normalised.
             mask: 1 where observed.
 
         Returns:
             Residual in physical units, float32, zero where the stencil has no value.
         """
+        states = self.states(x_sigma, told, mask)
+        return torch.cat([self.residual_of(state) for state in states], 1)
+
+    def states(self, x_sigma: Pair, told: Told, mask: Pair) -> list[Pair]:
+        """Lists the states whose residual the network sees, normalised.
+
+        Args:
+            x_sigma: Noisy state, normalised.
+            told: Observed values, normalised.
+            mask: 1 where observed.
+        """
         guided = self.strategy is not Strategy.UNGUIDED
-        x_mix = mix(mask, x_obs, x_sigma) if guided else x_sigma
-        pde = self.pde_on((x_mix.shape[-2], x_mix.shape[-1]))
-        a, u = self.denormalise(x_mix.float()).split(pde.channels, 1)
+        return [mix(mask, told, x_sigma) if guided else x_sigma]
+
+    def newton(self, x_sigma: Pair, told: Told, mask: Pair) -> Pair:
+        """Returns the mixed state after a Newton step, each field of rms at most 1.
+
+        Args:
+            x_sigma: Noisy state, normalised.
+            told: Observed values, normalised.
+            mask: 1 where observed.
+        """
+        state = self.states(x_sigma, told, mask)[0].float()
+        pde = self.pde_on((state.shape[-2], state.shape[-1]))
+        a, u = self.denormalise(state).split(pde.channels, 1)
+        found = self.normalise(torch.cat(corrections.corrected(pde, a, u), 1))
+        return found / (1 + found.square().mean((2, 3), True)).sqrt()
+
+    def residual_of(self, x: Pair) -> Field:
+        """Evaluates the residual of a state on the full grid.
+
+        Args:
+            x: State, normalised.
+
+        Returns:
+            Residual in physical units, float32, zero where the stencil has no value.
+        """
+        pde = self.pde_on((x.shape[-2], x.shape[-1]))
+        a, u = self.denormalise(x.float()).split(pde.channels, 1)
         r = pde.residual(a, u)
         margin = [(n - m) // 2 for n, m in zip(a.shape[2:], r.shape[2:], strict=True)]
         return F.pad(r, (margin[1], margin[1], margin[0], margin[0]))
 
     def residual_levels(
-        self, x_sigma: Pair, x_obs: Pair, mask: Pair
+        self, x_sigma: Pair, told: Told, mask: Pair
     ) -> tuple[list[Interior], Float[Tensor, "b s"]]:
         """Normalises the residual for every level of the backbone.
 
         Args:
             x_sigma: Noisy state, normalised.
-            x_obs: Observed values, normalised.
+            told: Observed values, normalised.
             mask: 1 where observed.
 
         Returns:
             The residual per level, of rms at most 1, fine to coarse; and the scalars
             for the gates: signed mean and logarithm of the rms.
         """
-        if self.strategy is Strategy.NONE:
+        if self.strategy in (Strategy.NONE, Strategy.NEWTON):
             return [], x_sigma.new_zeros(len(x_sigma), self.summary)
-        r = self.residual(x_sigma, x_obs, mask)
+        r = self.residual(x_sigma, told, mask).unflatten(1, (self.residuals, -1))
         levels, size = [], self._size(r)
-        mean = (r / size).mean((1, 2, 3))
+        mean = (r / size).mean((2, 3, 4))
         # A factor of ten in r is 0.23 here; the range over all noise levels is about 2.
-        log_rms = (size / self.residual_floor).log()[:, 0, 0, 0] / 10
+        log_rms = (size / self.residual_floor).log()[..., 0, 0, 0] / 10
         for level in range(len(self.config.widths)):
             if level:
-                r = F.avg_pool2d(r, 2)
-            levels.append(r / self._size(r))
-        return levels, torch.stack([mean, log_rms], 1)[:, : self.summary]
+                r = F.avg_pool2d(r.flatten(1, 2), 2).unflatten(1, (self.residuals, -1))
+            levels.append((r / self._size(r)).flatten(1, 2))
+        return levels, torch.cat([mean, log_rms], 1)[:, : self.summary]
 
     def check_shape(self, shape: tuple[int, int]) -> None:
         """Refuses a grid that cannot be pooled, and warns of one without some modes.
@@ -173,8 +247,8 @@ class Prisma(Denoiser):
                 )
                 return
 
-    def _size(self, r: Interior) -> Tensor:
-        return (r.square().mean((1, 2, 3), True) + self.residual_floor.square()).sqrt()
+    def _size(self, r: Float[Tensor, "b k c x y"]) -> Tensor:
+        return (r.square().mean((2, 3, 4), True) + self.residual_floor.square()).sqrt()
 
 
 @cache  # every call needs it, and its numbers would have to travel to the device

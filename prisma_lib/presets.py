@@ -142,3 +142,29 @@ class ModelConfig(BackboneSettings):
         if self.gate_input not in ("rms", "paper"):
             raise unknown_name("gate input", self.gate_input, ["rms", "paper"])
         super().__post_init__()
+
+
+RESIDUAL_STATES = ("mixed", "lifted", "both")
+
+
+@dataclass(frozen=True)
+class LiftConfig(ModelConfig):
+    """The settings of a PRISMA-L network: those of PRISMA, and two more.
+
+    Args:
+        around: Whether the network is preconditioned around the lift, so that it adds
+            to it what the lift is in doubt about; without, the lift is an input only.
+        residual_state: Whose residual the network sees: "mixed", the noisy state with
+            what is known put in, "lifted", the lift, or "both".
+
+    Raises:
+        ConfigError: When a setting is out of range or two do not fit.
+    """
+
+    around: bool = True
+    residual_state: str = "mixed"
+
+    def __post_init__(self) -> None:
+        if self.residual_state not in RESIDUAL_STATES:
+            raise unknown_name("residual state", self.residual_state, RESIDUAL_STATES)
+        super().__post_init__()

@@ -22,10 +22,11 @@ from prisma_lib.errors import NumericsError, unknown_name
 from prisma_lib.fields import GRFNoise
 from prisma_lib.model import Prisma
 from prisma_lib.observe import Observation, Pair
+from prisma_lib.observed import Noise
 from prisma_lib.pdes.base import PDE
 from prisma_lib.precision import execution, run_as
 from prisma_lib.sample import State
-from prisma_lib.units import Normalised
+from prisma_lib.units import Normalised, Told
 
 NOISE_GRIDS = ("train", "paper")
 
@@ -75,18 +76,18 @@ class DiffusionSolver(ABC):
         """Returns the noise to start from on a grid."""
 
     @abstractmethod
-    def condition(self, observation: Observation) -> tuple[Pair, Pair]:
-        """Returns the normalised observed values, 0 where unobserved, and the mask."""
+    def condition(self, observation: Observation) -> tuple[Told, Pair]:
+        """Returns what the network is told of all problems, and the mask."""
 
     @abstractmethod
     def states(
-        self, noise: Pair, x_obs: Pair, mask: Pair, observation: Observation
+        self, noise: Pair, told: Told, mask: Pair, observation: Observation
     ) -> Iterator[State]:
         """Yields the state of some draws after each step.
 
         Args:
             noise: Their start noise.
-            x_obs: Observed values of their problems, normalised, 0 where unobserved.
+            told: What the network is told of their problems, observed values first.
             mask: 1 where observed.
             observation: What was measured of all problems, of which these are a part.
         """
@@ -144,7 +145,7 @@ class DiffusionSolver(ABC):
         self,
         noise: Tensor,
         rows: range,
-        x_obs: Tensor,
+        told: Tensor,
         mask: Tensor,
         observation: Observation,
         bar: Any,
@@ -154,10 +155,10 @@ class DiffusionSolver(ABC):
         Nothing here waits for a GPU: the flags are read once, after the last part.
         """
         problem = torch.arange(rows.start, rows.stop, device=noise.device)
-        problem = problem.remainder(len(x_obs))
-        x_obs, mask = x_obs[problem], mask[problem]
+        problem = problem.remainder(len(told))
+        told, mask = told[problem], mask[problem]
         flags, steps = [], self.levels(observation).steps
-        for state in self.states(noise, x_obs, mask, observation):
+        for state in self.states(noise, told, mask, observation):
             flags.append(state.x.isfinite().all())
             done = rows.start * steps + state.step * len(rows)
             bar.update(done - bar.n)
@@ -215,6 +216,9 @@ class PrismaSolver(DiffusionSolver):
         max_batch: Largest number of draws computed at once; "auto" takes what should
             fit into memory. It is halved when memory runs out.
         precision: "float32", or "bf16" for the network's matrix products.
+        noise_sd: Standard deviation of the sensor noise in physical units, of a model
+            of PRISMA-L: one number, one for `a` and one for `u`, or such a pair for
+            each problem. None: it is estimated.
         compile: True: `torch.compile` the network, with CUDA graphs on a GPU; or the
             name of one of its backends. Keep the solver then: each compiles anew.
         watch: Called with every sampler state, for progress bars and trajectories. When
@@ -230,6 +234,7 @@ class PrismaSolver(DiffusionSolver):
     noise_grid: str = "train"
     max_batch: int | str = "auto"
     precision: str = "float32"
+    noise_sd: Noise | None = None
     compile: bool | str = False
     watch: Callable[[State], None] | None = None
 
@@ -262,17 +267,17 @@ class PrismaSolver(DiffusionSolver):
         """Returns the bytes that one draw takes on a grid."""
         return memory.per_draw(self.model.config.widths[0], shape)
 
-    def condition(self, observation: Observation) -> tuple[Pair, Pair]:
-        """Returns the normalised observed values, 0 where unobserved, and the mask."""
-        return self.model.condition(observation)
+    def condition(self, observation: Observation) -> tuple[Told, Pair]:
+        """Returns what the network is told of all problems, and the mask."""
+        return self.model.condition(observation, self.noise_sd)
 
     def states(
-        self, noise: Pair, x_obs: Pair, mask: Pair, observation: Observation
+        self, noise: Pair, told: Told, mask: Pair, observation: Observation
     ) -> Iterator[State]:
         """Yields the state after each step of the sampler; see `DiffusionSolver`."""
 
         def denoise(x: Tensor, sigma: Tensor) -> Tensor:
-            denoised: Tensor = self._network(x, sigma, x_obs, mask)
+            denoised: Tensor = self._network(x, sigma, told, mask)
             return denoised
 
         return sample.sampler(self.sampler)(denoise, noise, self.schedule)

@@ -9,6 +9,7 @@ from prisma_lib.checks import check_count, check_number, check_seed
 from prisma_lib.errors import ConfigError, unknown_name
 from prisma_lib.precision import PRECISIONS
 from prisma_lib.recipes import OPTIMISERS, WEIGHTINGS
+from prisma_lib.sensors import LAYOUTS
 from prisma_lib.tasks import (
     TASK_PROBABILITIES,
     check_probabilities,
@@ -57,6 +58,13 @@ class TrainConfig:
         p_min: Smallest share of observed points of a sparse task, above 0.
         p_max: Largest share of observed points of a sparse task, at most 1.
         mask_mixture: "paper" or "sparse": how observation rates are drawn.
+        layouts: Where the sensors of a sparse task may stand, some of
+            `sensors.LAYOUTS`, each as likely as the others.
+        both: Probability that a sparse task observes some of the other field, too.
+        noise_max: Largest standard deviation of sensor noise in units of the field's.
+            Half of all fields have none, the others any level up to it.
+        group: Images in a row that share task, mask and noise level of the sensors, and
+            so the expensive part of a lift; divides the batch.
         seed: Seed of everything.
 
     Raises:
@@ -89,6 +97,10 @@ class TrainConfig:
     p_min: float = 0.01
     p_max: float = 0.5
     mask_mixture: str = "paper"
+    layouts: tuple[str, ...] = ("points",)
+    both: float = 0.0
+    noise_max: float = 0.0
+    group: int = 1
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -107,8 +119,26 @@ class TrainConfig:
             check_number("minutes", self.minutes, 0, 60 * 24 * 365, 30)
         check_probabilities(self.task_probabilities)
         check_rates(self.p_min, self.p_max, self.mask_mixture)
+        self._check_sensors()
         check_seed(self.seed)
         self._check_choices()
+
+    def _check_sensors(self) -> None:
+        object.__setattr__(self, "layouts", tuple(self.layouts))
+        for layout in self.layouts:
+            if layout not in LAYOUTS:
+                raise unknown_name("layout of sensors", layout, LAYOUTS)
+        if not self.layouts:
+            raise ConfigError(f"layouts=() is empty: name some of {LAYOUTS}")
+        for name, high in (("both", 1.0), ("noise_max", math.inf)):
+            value = getattr(self, name)
+            if not 0 <= value <= high or value == math.inf:
+                raise ConfigError(f"{name}={value} must lie in [0, {high:g}]")
+        if check_count("group", self.group, 1, 16) and self.batch % self.group:
+            raise ConfigError(
+                f"group={self.group} does not divide batch={self.batch}: images of one "
+                "group share a step"
+            )
 
     def _check_choices(self) -> None:
         methods.network(self.method)

@@ -28,7 +28,7 @@ from prisma_lib.observe import Pair
 from prisma_lib.precision import run_as
 from prisma_lib.recipes import Optimisers, optimiser, weight
 from prisma_lib.trainconfig import TrainConfig
-from prisma_lib.units import Errors, Normalised
+from prisma_lib.units import Errors, Normalised, Told
 
 __all__ = [
     "BLOCK",
@@ -158,7 +158,7 @@ def loop(state: TrainState) -> Iterator[TrainState]:
         problems, x_0 = next(pairs)
         draws = draw(config, model.pde, noise, images(config, step, part), x_0.device)
         with _dropout(config, model, draws):
-            errors = _evaluated(objective, x_0, draws)
+            errors = _evaluated(objective, model, x_0, draws)
         state.optimiser.zero_grad()
         errors.mean().backward()
         gradient = nn.utils.get_total_norm(
@@ -185,10 +185,12 @@ class Objective(nn.Module):
         super().__init__()
         self.weighting, self.network = config.weighting, network
 
-    def forward(self, x_0: Pair, sigma: Levels, noise: Pair, mask: Pair) -> Errors:
-        """Returns the network's errors, weighted by noise level if it denoises."""
-        errors = self.network.errors(x_0, sigma, noise, mask)
-        if self.network.denoises:
+    def forward(
+        self, x_0: Pair, sigma: Levels, noise: Pair, told: Told, mask: Pair
+    ) -> Errors:
+        """Returns the network's errors, weighted by noise level if need be."""
+        errors = self.network.errors(x_0, sigma, noise, told, mask)
+        if self.network.unweighted:
             errors = weight(self.weighting, sigma) * errors
         return errors
 
@@ -202,12 +204,15 @@ def losses(config: TrainConfig, model: Normalised, x_0: Pair, draws: Draws) -> E
         x_0: Clean pairs, normalised.
         draws: What was drawn for them.
     """
-    return _evaluated(Objective(config, model), x_0, draws)
+    return _evaluated(Objective(config, model), model, x_0, draws)
 
 
-def _evaluated(objective: nn.Module, x_0: Pair, draws: Draws) -> Errors:
+def _evaluated(
+    objective: nn.Module, model: Normalised, x_0: Pair, draws: Draws
+) -> Errors:
     sigma = sent(draws.sigma, x_0.device)
-    errors: Errors = objective(x_0, sigma, draws.noise, draws.mask)
+    told = model.told(x_0, draws.mask, draws.sensors)
+    errors: Errors = objective(x_0, sigma, draws.noise, told, draws.mask)
     return errors
 
 

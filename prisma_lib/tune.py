@@ -6,6 +6,7 @@ Published weights belong to 500 observed points of 128 x 128. At another scale e
 of a table gets its own: from the solver's starting weights on, a pattern search
 multiplies the weights of observations by one factor and that of the equation by
 another, and keeps what makes the mean error of a few validation problems smallest.
+Weights that are hopeless on the first of these problems are not tried on the others.
 Weights belong to a number of steps: tune with the one that is judged.
 """
 
@@ -30,6 +31,7 @@ from prisma_lib.pdes.base import Direction
 
 PROBLEMS, TRIES = 16, 9
 STEP = 1.0  # decades of the first moves
+FIRST, HOPELESS = 4, 1.5  # problems at first; error there, in units of the best one
 
 Cell = tuple[Direction, str]
 Point = tuple[float, ...]  # decimal logarithms of factors
@@ -67,7 +69,8 @@ def tune(
 
     Yields:
         What was found for each cell: the weights and their error in percent, and every
-        try with its factors and error; `None` for draws that were not finite.
+        try with its factors, error and number of problems; `None` for draws that were
+        not finite.
 
     Raises:
         ConfigError: When a setting has no meaning or the equation has no such cell.
@@ -82,22 +85,18 @@ def _tuned(
 ) -> Record:
     began = time.perf_counter()
     base = _solver(network, settings, {})
-    starting = base.starting_weights(cell[0] != "forward")
-
-    def error(point: Point) -> float:
-        weights = asdict(_moved(starting, point))
-        return _error(_solver(network, settings, weights), problems, cell)
-
-    found = search(error, 2 if starting.pde else 1, tries)
+    trials = _Trials(network, problems, cell, settings)
+    found = search(trials, 2 if trials.starting.pde else 1, tries)
     best = min(found, key=lambda point: found[point])
     return {
         "direction": cell[0],
         "regime": cell[1],
-        "weights": asdict(_moved(starting, best)),
+        "weights": asdict(_moved(trials.starting, best)),
         "error": _number(found[best]),
-        "starting_weights": asdict(starting),
+        "starting_weights": asdict(trials.starting),
         "tries": [
-            [[10**x for x in point], _number(value)] for point, value in found.items()
+            [[10**x for x in point], _number(value), trials.tried[point]]
+            for point, value in found.items()
         ],
         "split": "validation",
         "n": problems.n,
@@ -105,6 +104,53 @@ def _tuned(
         "settings": {**settings, "steps": base.steps, "residual": base.residual},
         "seconds": round(time.perf_counter() - began, 1),
     }
+
+
+class _Trials:
+    """Errors of weights in a cell, at first on a few problems.
+
+    Args:
+        network: The prior.
+        problems: Validation problems.
+        cell: Direction and regime.
+        settings: Settings of the solver but the weights.
+    """
+
+    def __init__(
+        self, network: Prior, problems: Benchmark, cell: Cell, settings: Record
+    ) -> None:
+        solver = _solver(network, settings, {})
+        self.starting = solver.starting_weights(cell[0] != "forward")
+        self.network, self.cell, self.settings = network, cell, settings
+        places = range(problems.n)
+        parts = places[:FIRST], places[FIRST:]
+        self.parts = [problems.part(part) for part in parts if part]
+        self.tried: dict[Point, int] = {}
+        self.best = self.best_at_first = math.inf
+
+    def __call__(self, point: Point) -> float:
+        """Returns the mean error in percent; infinity where a draw was not finite.
+
+        That of hopeless weights is what it would be if all problems were like the
+        first.
+        """
+        weights = asdict(_moved(self.starting, point))
+        solver = _solver(self.network, self.settings, weights)
+        first, *rest = self.parts
+        self.tried[point] = first.n
+        at_first = _error(solver, first, self.cell)
+        if math.isinf(at_first):
+            return math.inf
+        if at_first > HOPELESS * self.best_at_first:
+            return self.best * at_first / self.best_at_first
+        total = first.n * at_first
+        for part in rest:
+            self.tried[point] += part.n
+            total += part.n * _error(solver, part, self.cell)
+        error = total / self.tried[point]
+        if error < self.best:
+            self.best, self.best_at_first = error, at_first
+        return error
 
 
 def search(

@@ -7,6 +7,7 @@ Fields are in physical units outside of a network and have mean 0 and standard d
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
 import torch
@@ -23,6 +24,22 @@ from prisma_lib.presets import Settings
 UNITS = ("mean", "std", "residual_floor")
 
 Errors = Float[Tensor, " b"]
+Told = Float[Tensor, "b t x y"]  # observed values, then what else a network is told
+
+
+@dataclass(frozen=True)
+class SensorNoise:
+    """Noise of the sensors in training, normalised as the fields are.
+
+    Args:
+        values: What it adds to each value, should that be observed.
+        sd: Its standard deviation on `a` and on `u`.
+    """
+
+    values: Pair
+    sd: Float[Tensor, "b 2"]
+
+
 Network = TypeVar("Network", bound="Normalised")
 
 
@@ -38,7 +55,7 @@ class Normalised(nn.Module, ABC):
 
     method: ClassVar[str]  # name in plans and cards
     settings: ClassVar[type[Settings]]
-    denoises: ClassVar[bool] = True  # its errors depend on the noise level
+    unweighted: bool = True  # its errors are still to be weighted by noise level
     mean: Tensor
     std: Tensor
     residual_floor: Tensor
@@ -63,19 +80,33 @@ class Normalised(nn.Module, ABC):
         """Noise of the diffusion on the training grid."""
         return GRFNoise(self.pde.grid)
 
+    def told(self, x_0: Pair, mask: Pair, sensors: SensorNoise | None = None) -> Told:
+        """Returns what the network is told of clean pairs: their values at sensors.
+
+        Args:
+            x_0: Clean pairs, normalised.
+            mask: 1 where observed.
+            sensors: Noise of the sensors, if they have any.
+        """
+        measured = x_0 if sensors is None else x_0 + sensors.values
+        return torch.where(mask > 0, measured, 0.0)
+
     @abstractmethod
-    def errors(self, x_0: Pair, sigma: Levels, noise: Pair, mask: Pair) -> Errors:
+    def errors(
+        self, x_0: Pair, sigma: Levels, noise: Pair, told: Told, mask: Pair
+    ) -> Errors:
         """Computes what training makes small, for each image.
 
         Args:
             x_0: Clean pairs, normalised.
             sigma: Noise levels.
             noise: Noise of unit variance.
+            told: What the network is told of them; see `told`.
             mask: 1 where observed.
 
         Returns:
-            Mean squared errors; of a network that denoises before they are weighted by
-            noise level.
+            Errors; of a network that is `unweighted`, before they are weighted by noise
+            level.
         """
 
     def _apply(

@@ -8,6 +8,7 @@ import torch
 from scipy import stats
 
 from prisma_lib import draws, feeds, pdes, philox
+from prisma_lib.errors import ConfigError
 from prisma_lib.fields import GRFNoise
 from prisma_lib.training import TrainConfig, losses, start
 
@@ -72,6 +73,110 @@ def test_sensors_that_stand_at_columns_draw_whole_columns():
     share = found.mask.mean((2, 3))
     assert ((share > 0) & (share < 1)).sum() > 20
     assert torch.equal(found.mask, found.mask[..., :1, :].expand_as(found.mask))
+
+
+NOISY = replace(
+    CONFIG, batch=32, group=8, both=0.5, noise_max=2.0, p_min=0.1,
+    layouts=("points", "patches", "columns", "window"),
+)  # fmt: skip
+
+
+def test_a_group_shares_what_a_lift_is_expensive_for():
+    found = [drawn(NOISY, step) for step in range(3)]
+
+    for each in found:
+        for name in ("tasks", "mask"):
+            groups = getattr(each, name).unflatten(0, (4, 8))
+            assert torch.equal(groups, groups[:, :1].expand_as(groups)), name
+        levels = each.sensors.sd.unflatten(0, (4, 8))
+        assert torch.equal(levels, levels[:, :1].expand_as(levels))
+        # Each group meets noise levels of the diffusion from all parts of their law.
+        order = each.sigma.argsort().argsort().unflatten(0, (4, 8))
+        assert torch.equal(order // 4, torch.arange(8).expand(4, 8))
+    masks = torch.cat([each.mask[::8] for each in found]).flatten(1)
+    assert len(masks.unique(dim=0)) > 6
+    noise = found[0].sensors.values
+    assert len(noise.flatten(1).unique(dim=0)) >= 8
+
+
+def test_groups_meet_tasks_as_often_as_asked():
+    counts = torch.zeros(5)
+    for step in range(100):
+        counts += torch.bincount(drawn(NOISY, step).tasks, minlength=5) / 32
+
+    wanted = torch.tensor(NOISY.task_probabilities)
+    torch.testing.assert_close(counts / 100, wanted, atol=0.04, rtol=0)
+
+
+def test_two_processes_draw_the_groups_that_one_would():
+    whole, first, second = (
+        drawn(NOISY, 3, part) for part in (None, range(12), range(12, 32))
+    )
+
+    for name in ("tasks", "rates", "sigma", "mask", "noise"):
+        pair = torch.cat([getattr(first, name), getattr(second, name)])
+        assert torch.equal(pair, getattr(whole, name)), name
+    for name in ("values", "sd"):
+        parts = [getattr(each.sensors, name) for each in (first, second)]
+        assert torch.equal(torch.cat(parts), getattr(whole.sensors, name)), name
+
+
+def test_sparse_tasks_may_observe_some_of_the_other_field():
+    found = [drawn(NOISY, step) for step in range(40)]
+    tasks = torch.cat([each.tasks for each in found])
+    share = torch.cat([each.mask for each in found]).mean((2, 3))
+    forward, inverse = tasks == 3, tasks == 4
+
+    other = torch.cat([share[forward, 1], share[inverse, 0]]) > 0
+    assert 0.35 < other.float().mean() < 0.65
+    assert (torch.cat([share[forward, 0], share[inverse, 1]]) > 0).all()
+    assert not share[tasks == 0].any()
+    assert not share[tasks == 1, 1].any()
+    assert not share[tasks == 2, 0].any()
+
+
+def test_sensors_stand_in_every_layout():
+    found = [drawn(NOISY, step) for step in range(40)]
+    tasks = torch.cat([each.tasks for each in found])
+    mask = torch.cat([each.mask for each in found])[tasks == 3][::8, 0]
+
+    columns = (mask == mask[:, :1]).all(2).all(1)
+    patches = mask.unflatten(2, (4, 4)).unflatten(1, (4, 4))
+    patched = (patches == patches[:, :, :1, :, :1]).flatten(1).all(1)
+    box = mask.amax(2).sum(1) * mask.amax(1).sum(1)
+    window = box == mask.sum((1, 2))
+    kinds = columns, patched & ~columns, window & ~columns & ~patched
+    assert all(each.any() for each in kinds)
+    assert (~(columns | patched | window)).any()
+
+
+def test_half_of_all_sensors_have_no_noise_and_others_any_level():
+    found = [drawn(NOISY, step).sensors for step in range(100)]
+    level = torch.cat([each.sd[::8] for each in found]).flatten() / 0.5
+    some = level[level > 0]
+
+    assert 0.4 < (level == 0).float().mean() < 0.6
+    assert stats.kstest(some.numpy() / 2, "uniform").pvalue > 0.01
+    loud = found[0].sd[:, 0].argmax()
+    ratio = found[0].values[loud, 0].std() / found[0].sd[loud, 0]
+    assert 0.8 < ratio < 1.2
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"group": 3}, "group=3 does not divide batch=8"),
+        ({"group": 0}, "group=0"),
+        ({"both": 1.5}, "both=1.5 must lie in"),
+        ({"noise_max": -1.0}, "noise_max=-1.0 must lie in"),
+        ({"noise_max": float("inf")}, "noise_max=inf must lie in"),
+        ({"layouts": ("lines",)}, "unknown layout of sensors 'lines'"),
+        ({"layouts": ()}, "is empty"),
+    ],
+)
+def test_impossible_sensors_are_refused(changes, message):
+    with pytest.raises(ConfigError, match=message):
+        replace(CONFIG, **changes)
 
 
 def test_images_steps_and_seeds_draw_different_numbers():

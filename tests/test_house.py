@@ -45,7 +45,7 @@ shapes flows flux_form diffusionpde
 pdes tasks sensors observe conditioning pool posterior steps
 lifts nn edm presets
 units denoiser
-model
+model lifted
 memory
 sample precision anatomy
 solver

@@ -189,7 +189,7 @@ def test_fields_have_any_number_of_channels(method):
     _, u = solved(model, observe("full_forward", *pair, index=range(2)))
     a, _ = solved(model, observe("full_inverse", *pair, index=range(2)))
 
-    assert model.errors(x, torch.ones(2), x, x).isfinite().all()
+    assert model.errors(x, torch.ones(2), x, x, x).isfinite().all()
     assert u.shape == (1, 2, 3, 16, 16)
     assert a.shape == (1, 2, 1, 16, 16)
 

@@ -62,7 +62,7 @@ def test_without_its_weight_it_is_an_fno(pde, pair):
     pino = untrained("pino", pde, residual_weight=0.0)
     fno = untrained("fno", pde)
     x = fno.normalise(torch.cat(pair, 1))
-    rest = torch.ones(2), x, x
+    rest = torch.ones(2), x, x, x
 
     assert torch.equal(pino.errors(x, *rest), fno.errors(x, *rest))
 
@@ -80,7 +80,7 @@ def test_the_loss_is_that_of_its_formula(name, quick):
     misfit = relative(guess_a, a) + relative(guess_u, u)
     physics = residual(pde, guess_a, u) + residual(pde, a, guess_u)
 
-    found = model.errors(x, torch.ones(2), x, x)
+    found = model.errors(x, torch.ones(2), x, x, x)
     torch.testing.assert_close(
         found, misfit / 2 + 0.1 * physics / scale, rtol=1e-4, atol=0
     )

@@ -44,7 +44,7 @@ def test_a_prior_does_not_see_the_mask(kind, pde):
     sigma = torch.tensor([0.01, 0.1, 1.0, 10.0])
 
     none, every = (
-        model.errors(x, sigma, noise, mask)
+        model.errors(x, sigma, noise, x * mask, mask)
         for mask in (torch.zeros_like(x), torch.ones_like(x))
     )
 
@@ -193,7 +193,8 @@ def test_the_exact_prior_of_these_tests_is_the_best_denoiser(kind):
     noise = model.noise.sample(512, 2, chance)
     sigma = torch.full((512,), 0.5)
 
-    error = model.errors(x.view(-1, 2, 8, 8), sigma, noise, torch.zeros(512, 2, 8, 8))
+    nothing = torch.zeros(512, 2, 8, 8)
+    error = model.errors(x.view(-1, 2, 8, 8), sigma, noise, nothing, nothing)
 
     total = covariance + 0.25 * covariance_of_noise(model)
     left = covariance - covariance @ torch.linalg.solve(total, covariance)

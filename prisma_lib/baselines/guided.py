@@ -25,6 +25,7 @@ from prisma_lib.observe import Observation, Pair
 from prisma_lib.pdes.base import PDE, Field, Interior
 from prisma_lib.sample import State
 from prisma_lib.solver import DiffusionSolver, check_max_batch
+from prisma_lib.units import Told
 
 PUBLISHED = "published"
 RESIDUALS = (PUBLISHED, "ours")
@@ -173,19 +174,19 @@ class GuidedSolver(DiffusionSolver):
         """Returns the noise of the training."""
         return self.model.noise
 
-    def condition(self, observation: Observation) -> tuple[Pair, Pair]:
+    def condition(self, observation: Observation) -> tuple[Told, Pair]:
         """Returns the normalised observed values, 0 where unobserved, and the mask."""
         return self.model.condition(observation)
 
     def states(
-        self, noise: Pair, x_obs: Pair, mask: Pair, observation: Observation
+        self, noise: Pair, told: Told, mask: Pair, observation: Observation
     ) -> Iterator[State]:
         """Yields the state after each guided step; see `DiffusionSolver`."""
         with torch.inference_mode(False):  # whose tensors no gradient goes through
-            x_obs, mask = x_obs.clone(), mask.clone()
+            told, mask = told.clone(), mask.clone()
         inverse = bool(observation.mask_u.any())
         pde = self.model.pde_on(observation.shape)
-        target = Target(x_obs, mask, pde, self.weighting(inverse), inverse)
+        target = Target(told, mask, pde, self.weighting(inverse), inverse)
         return guided_heun(
             self.model,
             noise,

@@ -28,7 +28,7 @@ from prisma_lib.errors import ConfigError
 from prisma_lib.observe import Observation, Pair
 from prisma_lib.pdes.base import PDE, Field, Statistics
 from prisma_lib.solver import Draws
-from prisma_lib.units import Errors
+from prisma_lib.units import Errors, Told
 
 Place = Float[Tensor, "2 x y"]
 Rows = Bool[Tensor, " b"]
@@ -43,7 +43,7 @@ class Operators(Baseline):
         statistics: Mean and standard deviation per field, physical units.
     """
 
-    denoises = False
+    unweighted = False
 
     def __init__(self, pde: PDE, config: Any, statistics: Statistics) -> None:
         super().__init__(pde, config, statistics)
@@ -108,13 +108,16 @@ class Operators(Baseline):
         a, u = self.denormalise(x).split(self.pde.channels, 1)
         return a, u
 
-    def errors(self, x_0: Pair, sigma: Levels, noise: Pair, mask: Pair) -> Errors:
+    def errors(
+        self, x_0: Pair, sigma: Levels, noise: Pair, told: Told, mask: Pair
+    ) -> Errors:
         """Computes the mean of both operators' relative errors for each image.
 
         Args:
             x_0: Clean pairs, normalised.
             sigma: Plays no part.
             noise: Plays no part.
+            told: Plays no part.
             mask: Plays no part: the operators are trained on whole fields.
         """
         return self.loss(*self.fields(x_0), *self.guesses(x_0))

@@ -12,6 +12,7 @@ from prisma_lib.edm import Levels, precondition
 from prisma_lib.grids import Grid
 from prisma_lib.observe import Pair
 from prisma_lib.pdes.base import PDE, Statistics
+from prisma_lib.units import Told
 
 BYTES = 4  # of a number in float32
 
@@ -69,8 +70,8 @@ class Prior(Denoiser, Baseline):
         grid = self.pde_on((x_sigma.shape[-2], x_sigma.shape[-1])).grid
         return skip * x_sigma + out * self.call(scale * x_sigma, c.noise, grid)
 
-    def denoised(self, x_0: Pair, x_sigma: Pair, sigma: Levels, mask: Pair) -> Pair:
-        """Denoises noisy states; neither mask nor clean pairs play a part."""
+    def denoised(self, x_sigma: Pair, sigma: Levels, told: Told, mask: Pair) -> Pair:
+        """Denoises noisy states; what was observed plays no part."""
         out: Pair = self(x_sigma, sigma)
         return out
 

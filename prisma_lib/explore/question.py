@@ -163,8 +163,8 @@ def path(q: Question, seen: Observation, draws: int = 1) -> Iterator[State]:
     key = int(torch.randint(2**63 - 1, (), generator=generator).item())
     source = solver.source(seen.shape)
     noise = source.draw(key, range(draws), model.channels, shape=seen.shape)
-    x_obs, mask = solver.condition(seen.repeat(draws))
-    for state in solver.states(noise, x_obs, mask, seen):
+    told, mask = solver.condition(seen.repeat(draws))
+    for state in solver.states(noise, told, mask, seen):
         if not state.x.isfinite().all():
             raise NumericsError(
                 f"a draw became non-finite in step {state.step} of {q.steps}: take "

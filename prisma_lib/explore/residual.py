@@ -136,7 +136,7 @@ class Residuals(Explorer[State, Trajectory]):
 
 def _moment(state: State, seen: Observation, step: Step) -> Moment:
     model = model_of(state.model)
-    x_obs, mask = model.condition(seen)
+    told, mask = model.condition(seen)
     nothing = torch.zeros_like(mask)
     estimate = model.denormalise(step.denoised).cpu()
     return Moment(
@@ -145,7 +145,7 @@ def _moment(state: State, seen: Observation, step: Step) -> Moment:
         estimate,
         {
             ESTIMATE: model.residual(step.denoised, nothing, nothing).cpu(),
-            SEEN: model.residual(step.x, x_obs, mask).cpu(),
+            SEEN: model.residual(step.x, told, mask).cpu(),
         },
         percent(state, estimate).item(),
     )

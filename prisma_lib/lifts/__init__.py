@@ -14,12 +14,23 @@ import torch
 
 from prisma_lib.lifts import burgers, darcy, eikonal, flows, linear
 from prisma_lib.lifts.estimates import estimate
+from prisma_lib.lifts.noise import noise_of
 from prisma_lib.lifts.priors import kriging_of
-from prisma_lib.lifts.sensors import sensors
+from prisma_lib.lifts.sensors import levels, sensors
 from prisma_lib.observed import Lift, Noise, Observation
 from prisma_lib.pdes.base import PDE
 
-__all__ = ["burgers", "darcy", "eikonal", "flows", "lift", "linear", "prepare"]
+__all__ = [
+    "burgers",
+    "darcy",
+    "eikonal",
+    "flows",
+    "levels",
+    "lift",
+    "linear",
+    "noise_of",
+    "prepare",
+]
 
 
 def prepare(pde: PDE, device: torch.device | str = "cpu") -> None:

@@ -106,6 +106,20 @@ class Kriging:
         sd = variance.clamp(min=0).sqrt()
         return mean.unflatten(1, shape), sd.unflatten(1, shape)
 
+    def spectrum(
+        self, seen: Int[Tensor, " m"]
+    ) -> tuple[Float[Tensor, " m"], Float[Tensor, "m m"]]:
+        """Returns eigenvalues and eigenvectors of the covariance of some values.
+
+        Args:
+            seen: Their flat numbers.
+        """
+        if len(seen) % self.prior.mean[0].numel() == 0:  # whole fields come again
+            known = self._kept(seen)
+            return known.values, known.vectors
+        values, vectors = torch.linalg.eigh(self.prior.rows(seen)[:, seen])
+        return values, vectors
+
     def _by_factor(
         self, seen: Int[Tensor, " m"], y: Float[Tensor, "b m"], sd: Float[Tensor, " c"]
     ) -> tuple[Float[Tensor, "b all"], Float[Tensor, " all"]]:
@@ -116,13 +130,16 @@ class Kriging:
     def _by_spectrum(
         self, seen: Int[Tensor, " m"], y: Float[Tensor, "b m"], sd: Float[Tensor, ""]
     ) -> tuple[Float[Tensor, "b all"], Float[Tensor, " all"]]:
-        key = seen.cpu().numpy().tobytes()
-        if key not in self._spectra:
-            self._spectra[key] = self._decomposed(seen)
-        known = self._spectra[key]
+        known = self._kept(seen)
         jitter = _JITTER * known.values.mean()
         gain = 1 / (known.values.clamp(min=0) + sd.square() + jitter)
         return (y @ known.vectors * gain) @ known.joint.T, known.square @ gain
+
+    def _kept(self, seen: Int[Tensor, " m"]) -> _Spectrum:
+        key = seen.cpu().numpy().tobytes()
+        if key not in self._spectra:
+            self._spectra[key] = self._decomposed(seen)
+        return self._spectra[key]
 
     def _decomposed(self, seen: Int[Tensor, " m"]) -> _Spectrum:
         rows = self.prior.rows(seen)

@@ -76,6 +76,13 @@ def training_pairs(pde: PDE) -> Both:
     return torch.cat(parts)
 
 
+@lru_cache(maxsize=8)
+def clean_pairs(pde: PDE) -> Both:
+    """Returns training problems that no covariance was estimated from, as above."""
+    a, u = pde.pair(0, range(PROBLEMS, PROBLEMS + _BATCH))
+    return torch.cat([a, u], 1)[~pde.outliers(a, u)].double().cpu()
+
+
 def _stationary(x: Both, torus: bool) -> Prior:
     """Estimates a covariance that depends on distances along periodic axes alone.
 

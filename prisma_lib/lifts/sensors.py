@@ -115,25 +115,35 @@ def sensors(
     """
     seen = observation.mask.bool()
     values = torch.where(seen, observation.x.double(), 0.0)
-    sd = _levels(noise_sd, observation.batch).to(values)
+    sd = levels(noise_sd, observation.batch).to(values)
     sd = sd.repeat_interleave(torch.tensor(channels, device=sd.device), dim=1)
     return Sensors(values, seen, sd, channels[0])
 
 
-def _levels(noise_sd: Noise, batch: int) -> Float[Tensor, "b 2"]:
+def levels(noise_sd: Noise, batch: int) -> Float[Tensor, "b 2"]:
+    """Returns the noise of each problem's sensors, float64.
+
+    Args:
+        noise_sd: Its standard deviation; see `lift`.
+        batch: Number of problems.
+
+    Raises:
+        ConfigError: When the noise is impossible.
+        ShapeError: When there are not as many noise levels as problems.
+    """
     if isinstance(noise_sd, Tensor):
         if noise_sd.shape != (batch, 2):
             raise ShapeError(
                 f"noise_sd of shape {tuple(noise_sd.shape)}: give a tensor (b, 2) for "
                 f"the {batch} problems, one level for a and one for u"
             )
-        levels = noise_sd.detach().double()
+        found = noise_sd.detach().double()
     else:
         pair = noise_sd if isinstance(noise_sd, tuple) else (noise_sd, noise_sd)
-        levels = torch.tensor(pair, dtype=torch.float64).expand(batch, 2)
-    if not ((levels >= 0) & (levels < math.inf)).all():
+        found = torch.tensor(pair, dtype=torch.float64).expand(batch, 2)
+    if not ((found >= 0) & (found < math.inf)).all():
         raise ConfigError(
             f"noise_sd={noise_sd}: noise needs a finite standard deviation of at least "
             "0 in physical units, or one for a and one for u"
         )
-    return levels
+    return found

@@ -89,10 +89,14 @@ def no_gate(g: Tensor, attention: Tensor) -> Tensor:
 
 
 class Strategy(Enum):
-    """How the network meets the residual: the paper's method and what it ablates."""
+    """How the network meets the residual: the paper's method and what it ablates.
+
+    NEWTON is ours: the network sees the state after a Newton step instead.
+    """
 
     NONE = "none"
     CONCAT = "concat"
+    NEWTON = "newton"
     SRA = "sra"
     NO_GATE = "no_gate"
     MULTIPLICATIVE = "multiplicative"

@@ -1,0 +1,55 @@
+"""The noise of sensors, estimated from what they measured."""
+
+import pytest
+import torch
+
+from prisma_lib import cells, data, lifts, pdes
+from prisma_lib.observe import add_noise, observe
+
+SIZE, N = 16, 16
+# Fields of 16 points an axis that no Gaussian field is like hide a little noise.
+LEVELS = {"darcy": 2.0, "eikonal": 2.0}
+# Few trajectories, as in tests, are no sample of what a flow can be.
+NAMES = [name for name in pdes.names() if name != "kolmogorov"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_noise_is_found_and_clean_sensors_have_none(name, quick):
+    pde = quick(name, SIZE)
+    problems = cells.benchmark(pde, N, split="validation")
+    level = LEVELS.get(name, 0.5)
+
+    for mine, direction in enumerate(("forward", "inverse")):
+        clean = lifts.noise_of(pde, cells.observation_of(problems, direction, "full"))
+        seen = cells.observation_of(problems.hiding(noise=level), direction, "noisy")
+        noisy = lifts.noise_of(pde, seen)
+
+        assert (clean == 0).float().mean() >= 0.9
+        found = noisy[:, mine] / problems.statistics.std[mine]
+        assert (found.median() / level - 1).abs() < 0.12
+        assert not noisy[:, 1 - mine].any()
+
+
+def test_both_fields_have_noise_of_their_own():
+    pde = pdes.load("poisson", size=SIZE)
+    a, u = data.problems(pde, N, split="validation")
+    first, second = (
+        observe(f"full_{way}", a, u, index=range(N)) for way in ("forward", "inverse")
+    )
+    both = type(first)(first.a, second.u, first.mask_a, second.mask_u)
+    sds = 0.3 * a.std().item(), 0.05 * u.std().item()
+
+    found = lifts.noise_of(pde, add_noise(both, *sds, key=0, index=range(N)))
+
+    torch.testing.assert_close(
+        found.median(0).values, torch.tensor(sds, dtype=torch.float64), rtol=0.1, atol=0
+    )
+
+
+def test_few_sensors_say_nothing_of_their_noise():
+    pde = pdes.load("poisson", size=SIZE)
+    a, u = data.problems(pde, 1)
+    seen = observe("sparse_forward", a, u, rate=0.004, index=range(1))
+
+    assert seen.mask.sum() <= 3
+    assert not lifts.noise_of(pde, seen).any()
