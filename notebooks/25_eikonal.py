@@ -48,7 +48,7 @@ from prisma_lib.results import write_metrics
 
 # %% tags=["parameters"]
 model_name: str = "eikonal-32"  # a model, or the folder of one
-methods: list[str] = ["prisma", "diffusionpde", "fundps"]  # with weights or without
+methods: list[str] = ["prisma", "prisma-l", "diffusionpde", "fundps"]  # if there
 directions: list[str] = ["forward", "inverse"]  # cells of the table
 regimes: list[str] = ["full", "sparse", "noisy"]  # cells of the table
 n: int = 128  # unseen test problems; slow methods get fewer

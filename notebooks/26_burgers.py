@@ -45,7 +45,7 @@ from prisma_lib.results import write_metrics
 
 # %% tags=["parameters"]
 model_name: str = "burgers-32"  # a model, or the folder of one
-methods: list[str] = ["prisma", "diffusionpde"]  # with weights or without
+methods: list[str] = ["prisma", "prisma-l", "diffusionpde"]  # those with weights
 directions: list[str] = ["forward", "inverse", "reconstruct"]  # cells of the table
 regimes: list[str] = ["full", "sparse", "noisy"]  # cells of the table
 n: int = 128  # unseen test problems; slow methods get fewer

@@ -19,6 +19,7 @@ from prisma_lib.comparison import EQUAL, answers_of, asked_of
 from prisma_lib.edm import Schedule
 from prisma_lib.errors import CheckpointError
 from prisma_lib.judge import answered
+from prisma_lib.lifted import PrismaL
 from prisma_lib.model import Prisma
 from prisma_lib.pdes.base import PDE
 from prisma_lib.solver import PrismaSolver, Solver
@@ -38,6 +39,7 @@ class Contest:
         steps: Sampler steps of PRISMA; the first of them count in comparisons.
         samples: Draws per problem with these steps; the mean of all is a row.
         scale: Name of the scale, for the rows.
+        lifted: The model of PRISMA-L, which answers like PRISMA.
     """
 
     model: Prisma
@@ -47,10 +49,16 @@ class Contest:
     steps: Sequence[int] = (20,)
     samples: int = 1
     scale: str = "cpu"
+    lifted: Prisma | None = None
 
     def prisma(self, steps: int | None = None) -> PrismaSolver:
         """Returns PRISMA with a number of steps, by default the first of `steps`."""
         return PrismaSolver(self.model, Schedule(steps or self.steps[0]))
+
+    @property
+    def ours(self) -> list[Prisma]:
+        """Lists the models that answer with all steps and draws."""
+        return [self.model] if self.lifted is None else [self.lifted, self.model]
 
     def at(self, rate: float) -> "Contest":
         """Returns PRISMA and the honest baselines with another share of sensors."""
@@ -72,7 +80,8 @@ class Contest:
 
         Returns:
             Answers of the honest baselines, then of the rivals in their cells, then of
-            PRISMA: with all of its steps, and on the few problems of each slow rival.
+            PRISMA-L and PRISMA: with all of their steps, and on the few problems of
+            each slow rival.
         """
         found = [answer for cell in wanted for answer in self._honest(cell)]
         few: dict[tuple[int, ...], None] = {}
@@ -83,7 +92,12 @@ class Contest:
             few |= {answer.problems.numbers: None for answer in theirs}
             found += theirs
         few.pop(self.problems.numbers, None)
-        ours = [answer for steps in self.steps for answer in self._own(wanted, steps)]
+        ours = [
+            answer
+            for model in self.ours
+            for steps in self.steps
+            for answer in self._own(model, wanted, steps)
+        ]
         places = {number: i for i, number in enumerate(self.problems.numbers)}
         parts = [[places[number] for number in numbers] for numbers in few]
         return [*found, *(answer.part(p) for p in parts for answer in ours), *ours]
@@ -98,11 +112,14 @@ class Contest:
                 scale=self.scale,
             )
 
-    def _own(self, wanted: Sequence[Cell], steps: int) -> Iterator[Answer]:
+    def _own(
+        self, model: Prisma, wanted: Sequence[Cell], steps: int
+    ) -> Iterator[Answer]:
+        solver = PrismaSolver(model, Schedule(steps))
         for cell in wanted:
             yield from answered(
-                *(self.prisma(steps), self.problems, [cell]),
-                method=OURS,
+                *(solver, self.problems, [cell]),
+                method=model.title,
                 samples=self.samples if steps == self.steps[0] else 1,
                 scale=self.scale,
             )
@@ -117,7 +134,10 @@ class Contest:
         """
         pde, noise = self.problems.pde, self.problems.noise_sd(cell[1])
         honest = anchors.of(pde, *cell, noise)
-        found: dict[str, Solver] = {OURS: self.prisma()}
+        steps = Schedule(self.steps[0])
+        found: dict[str, Solver] = {
+            model.title: PrismaSolver(model, steps) for model in reversed(self.ours)
+        }
         for name, solver_of in self.rivals.items():
             if cell in asked_of(name, pde):
                 title = EQUAL if name == "prisma" else baselines.title(name)
@@ -147,8 +167,9 @@ def enter(
     Args:
         model_name: Name of a shipped model, or its folder.
         pde: Name of the equation.
-        methods: Names of baselines; "prisma" asks for the one of their budget. The
-            model itself is always there.
+        methods: Names of baselines; "prisma" asks for the one of their budget,
+            "prisma-l" for the model that is named like this one with an L behind it.
+            The model itself is always there.
         n: Number of test problems.
         steps: Sampler steps of PRISMA; the first of them count in comparisons.
         samples: Draws per problem with these steps.
@@ -163,15 +184,23 @@ def enter(
         ConfigError: When a name, a number or a setting is impossible.
     """
     model = checkpoints.load(model_name, pde=pde)
+    named = [name for name in methods if name != PrismaL.method]
     settings: dict[str, dict[str, Any]] = {
         name: {"steps": guided_steps}
-        for name in methods
+        for name in named
         if name != "prisma" and baselines.guided(name)
     }
     settings |= {"pinn": {"iterations": iterations}, "prisma": {"steps": steps[0]}}
-    rivals, missing = found(methods, model.pde, settings, folder)
+    rivals, missing = found(named, model.pde, settings, folder)
+    lifted = None
+    if PrismaL.method in methods:
+        try:
+            lifted = checkpoints.load(f"{model_name}L", pde=pde)
+        except CheckpointError as error:
+            missing.append(f"{PrismaL.title} was left out: {error}")
     problems = benchmark(of_scale(model.pde, scale), n, seed)
-    return Contest(model, problems, rivals, missing, tuple(steps), samples, scale)
+    shown = missing, tuple(steps), samples, scale, lifted
+    return Contest(model, problems, rivals, *shown)
 
 
 def of_scale(pde: PDE, scale: str) -> PDE:

@@ -16,6 +16,7 @@ from prisma_lib import results
 from prisma_lib.cells import COLUMNS, NOISE_SD, RATE, REGIMES
 from prisma_lib.comparison import EQUAL
 from prisma_lib.errors import DataError
+from prisma_lib.lifted import PrismaL
 
 METHODS = ("PINN", "FNO", "DeepONet", "PINO", "DiffusionPDE", "FunDPS", "PRISMA")
 DIRECTIONS = ("forward", "inverse", "reconstruct")
@@ -29,7 +30,7 @@ HIDDEN = {
 # An error below this, in percent, is rounding: the solver that made the truth, or a
 # posterior that is a point. Nothing is measured by it.
 ROUNDING = 0.01
-LEARNED = (*METHODS, EQUAL)
+LEARNED = (*METHODS, EQUAL, PrismaL.title)
 MEAN, EXACT = "mean field", "exact posterior"
 # Where the paper prints the errors of a regime.
 PRINTED = {f"tab:{regime}_main": regime for regime in REGIMES} | {

@@ -84,7 +84,6 @@ def _tuned(
     network: Prior, problems: Benchmark, cell: Cell, tries: int, settings: Record
 ) -> Record:
     began = time.perf_counter()
-    base = _solver(network, settings, {})
     trials = _Trials(network, problems, cell, settings)
     found = search(trials, 2 if trials.starting.pde else 1, tries)
     best = min(found, key=lambda point: found[point])
@@ -101,7 +100,7 @@ def _tuned(
         "split": "validation",
         "n": problems.n,
         "seed": problems.seed,
-        "settings": {**settings, "steps": base.steps, "residual": base.residual},
+        "settings": {**settings, **trials.used},
         "seconds": round(time.perf_counter() - began, 1),
     }
 
@@ -120,10 +119,10 @@ class _Trials:
         self, network: Prior, problems: Benchmark, cell: Cell, settings: Record
     ) -> None:
         solver = _solver(network, settings, {})
+        self.used = {"steps": solver.steps, "residual": solver.residual}
         self.starting = solver.starting_weights(cell[0] != "forward")
         self.network, self.cell, self.settings = network, cell, settings
-        places = range(problems.n)
-        parts = places[:FIRST], places[FIRST:]
+        parts = range(problems.n)[:FIRST], range(problems.n)[FIRST:]
         self.parts = [problems.part(part) for part in parts if part]
         self.tried: dict[Point, int] = {}
         self.best = self.best_at_first = math.inf
@@ -143,11 +142,9 @@ class _Trials:
             return math.inf
         if at_first > HOPELESS * self.best_at_first:
             return self.best * at_first / self.best_at_first
-        total = first.n * at_first
-        for part in rest:
-            self.tried[point] += part.n
-            total += part.n * _error(solver, part, self.cell)
-        error = total / self.tried[point]
+        each = [first.n * at_first, *(p.n * _error(solver, p, self.cell) for p in rest)]
+        self.tried[point] = sum(part.n for part in self.parts)
+        error = sum(each) / self.tried[point]
         if error < self.best:
             self.best, self.best_at_first = error, at_first
         return error

@@ -212,3 +212,28 @@ def test_a_model_enters_with_the_rivals_that_have_weights(quick, folder):
         benchmarks.enter(
             str(folder / "own"), "kolmogorov", ["pinn"], n=2, folder=folder
         )
+
+
+def test_prisma_l_answers_like_prisma_where_there_is_one(quick, folder):
+    model = untrained("prisma", quick("poisson", 16), folder)
+    checkpoints.save(folder / "own", model)
+    name, wanted = str(folder / "own"), ["prisma-l"]
+    without = benchmarks.enter(name, "poisson", wanted, n=2, scale="smoke")
+    lifted = untrained("prisma-l", model.pde, folder)
+    checkpoints.save(folder / "ownL", lifted)
+
+    contest = benchmarks.enter(
+        *(name, "poisson", wanted), n=2, steps=[2, 3], samples=2, scale="smoke"
+    )
+    answers = contest.answers([("forward", "sparse")])
+
+    assert without.lifted is None
+    assert "PRISMA-L was left out: no model" in without.missing[0]
+    assert not contest.missing
+    for title in ("PRISMA", "PRISMA-L"):
+        mine = [x for x in answers if x.method == title]
+        assert {x.about["steps"] for x in mine} == {2, 3}
+    rows = benchmarks.rows_of(answers)
+    over = {row["setting"] for row in rows if row["metric"] == RATIO}
+    assert any("over=PRISMA-L" in setting for setting in over)
+    assert [*contest.solvers(("forward", "sparse"))][:2] == ["PRISMA", "PRISMA-L"]

@@ -15,6 +15,7 @@ from prisma_lib.claims.tables import (
     operators_need_full,
     same_order,
 )
+from prisma_lib.comparison import EQUAL
 from prisma_lib.ranks import FAILS, HOLDS, OPEN
 from prisma_lib.tables import METHODS, Entry
 
@@ -153,9 +154,10 @@ def burgers(found: Evidence) -> Finding:
     """E23: PRISMA reconstructs a history from five sensors better than DiffusionPDE."""
     cell = ("sparse", ("burgers", "reconstruct"))
     here = [e for e in found.entries if (e.regime, e.column) == cell]
-    values = {name(e): e.value for e in here if e.value is not None}
-    ours = [value for who, value in values.items() if who.startswith(OURS)]
-    theirs = [v for who, v in values.items() if who.startswith("DiffusionPDE")]
+    found_here = [(e.method, name(e), e.value) for e in here if e.value is not None]
+    values = {who: value for _, who, value in found_here}
+    ours = [value for method, _, value in found_here if method in (OURS, EQUAL)]
+    theirs = [v for method, _, v in found_here if method == "DiffusionPDE"]
     if not ours or not theirs:
         return Finding(OPEN, NO_ROWS)
     said = ", ".join(f"{who} {value:.3g} %" for who, value in values.items())
