@@ -54,10 +54,14 @@ notebooks: setup
 lab: setup
 	$(PY) -m jupyterlab --ServerApp.ip=127.0.0.1 --ServerApp.root_dir=.
 
-# Voilà prints the address with its token, and opens it where there is a browser.
+# Voilà prints the address with its token, and opens it where there is a browser. Of
+# JupyterLab's extensions it needs the widgets; others miss JupyterLab around them.
 explore: setup
 	@$(PY) -c 'import voila' 2>/dev/null || $(PY) -m pip install -q -c constraints.txt "voila>=0.5.8"
-	$(PY) -m voila notebooks/60_explorer.ipynb --Voila.ip=127.0.0.1 --Voila.auto_token=True
+	$(PY) -m voila notebooks/60_explorer.ipynb --Voila.ip=127.0.0.1 --Voila.auto_token=True \
+	  --VoilaConfiguration.extension_allowlist=@jupyter-widgets/jupyterlab-manager \
+	  --VoilaConfiguration.extension_allowlist=@voila-dashboards/widgets-manager8 \
+	  --VoilaConfiguration.extension_allowlist=anywidget
 
 gallery: setup
 	$(PY) -m prisma_lib.notebooks gallery $(NAMES)

@@ -11,18 +11,19 @@
 #
 # Four explorers let us take a trained model apart by hand: move a slider, and see. The
 # paper says of spectral residual attention that it lets the PDE residual decide which
-# Fourier modes pass. **A mode lights up where features and residual are both strong
-# (correlation with the score 0.84) and their channels are in phase (0.58): 6 % of the
-# modes pass with $A > 3/4$, and 46 % would if the score were blind to phase.** The last
-# cells measure this.
+# Fourier modes pass. **A mode lights up where features and residual are both strong and
+# their channels are in phase. Were the score blind to phase, many times more modes
+# would be lit.** The last cells measure this.
 #
-# Needs: a shipped model, no GPU. Runs in seconds. In JupyterLab the explorers have
-# sliders; `make explore` shows the same as a page without code.
+# Needs: a shipped model, no GPU. Runs in seconds. In JupyterLab (`make lab`, then *Run
+# All Cells*) the explorers have sliders; `make explore` shows the same as a page
+# without code. They compute beside the page, and *stop* ends it.
 
 # %%
 from pathlib import Path
 
 import torch
+from IPython.display import Markdown
 
 from prisma_lib import explore
 from prisma_lib.explore import residual, spectrum
@@ -39,15 +40,17 @@ interactive: bool = True  # sliders; still figures otherwise
 # %% [markdown]
 # ## The residual settles while the noise falls
 #
-# Noise becomes an estimate step by step. Press play below the sliders and watch the two
-# curves: the residual of *what the network sees*, observations where there are any and
-# the noisy state elsewhere, falls with the noise over many orders of magnitude; that of
+# Noise becomes an estimate step by step. Press play beside *step shown* and watch the
+# two curves: the residual of *what is seen*, observations where there are any and the
+# noisy state elsewhere, falls with the noise over many orders of magnitude; that of
 # *the estimate* says how well the estimate obeys the equation. Point at a field to read
 # its values.
 
 # %%
 given = {"steps": steps, "seed": seed, "interactive": interactive}
-explore.residuals(model_name, direction="inverse", regime="sparse", **given)
+explore.residuals(
+    model_name, direction="inverse", regime="sparse", step=max(1, steps // 2), **given
+)
 
 # %% [markdown]
 # Three things to try: the direction *forward*, where the estimate settles within a few
@@ -56,26 +59,44 @@ explore.residuals(model_name, direction="inverse", regime="sparse", **given)
 #
 # ## The spectra, and what attention makes of them
 #
-# For one block and one step: the spectrum of the features $x(k)$, of the lifted
-# residual $r(k)$, the score $S(k)$, and the mask $A(k) \ge 1/2$. The gate $g$ stands in
-# the title; what each mode is multiplied by, $(1 - g) + g A(k)$, is the green curve.
-# The fourth panel divides $S$ by its phase-blind upper bound: one means that all
-# channels are in phase.
+# A trained block multiplies every Fourier mode $k$ of its features by a number of at
+# most one. Read the first row from left to right: how strong the features $x(k)$ are,
+# how strong the lifted residual $r(k)$ is, how well the channels of both are *in
+# phase*, and the score, which is large only where all three are:
+#
+# $$S(k) = \frac{1}{\sqrt C} \Big| \sum_{c=1}^C x_c(k) \overline{r_c(k)} \Big|, \qquad
+# A(k) = \sigma\big(w(k) S(k)\big) \ge \tfrac12.$$
+#
+# The mask $A(k)$ below is *lit* where it is near one. Beside it stands that of another
+# score on the same weights, and at the right all of it over the mode number $|k|$:
+# *passes* is what each mode is multiplied by, $(1 - g) + g A(k)$, with the gate $g$ of
+# the title. Colours of the first row leave out the mean, $k = 0$, which is lit anyway.
 
 # %% tags=["thumbnail"]
-explore.spectra(
-    model_name, direction="inverse", regime="sparse", step=max(1, steps // 2), **given
-)
+shown = {"step": max(1, 4 * steps // 5), "block": "up.1.0"}
+explore.spectra(model_name, direction="inverse", regime="sparse", **shown, **given)
 
 # %% [markdown]
-# Now drag: *step shown* from left to right opens the gate of the deeper blocks; another
-# *block* shows another band of modes; *compare with* replaces the score on the same
-# weights. The phase-blind mask lights up many more modes: what keeps $A$ selective is
-# that channels cancel each other where they are out of phase.
+# **Why are these modes lit?** Point at the bright cross, then at a corner, and compare
+# what you read: in the corner the residual is as strong or stronger, but the features
+# are weak there, and out of phase with it. The residual alone lights nothing up.
+#
+# Now drag three sliders. *step shown*, from left to right: in noise hardly any mode is
+# lit; with the picture the cross comes out, the longest waves, while the phase-blind
+# mask goes dark. *test problem*: another field, the same cross, for every field has
+# most of itself in its longest waves. *share of sensors*: the cross stays, though the
+# network sees another field and another residual.
+#
+# Two lists say more. Another *block* shows another band of modes; in *down.2.0* the
+# gate opens as the noise falls. *compare with* replaces the score: the phase-blind mask
+# is lit in many more modes, so what keeps $A$ selective is that channels cancel each
+# other where they are out of phase.
 #
 # ## Where the draws agree
 #
-# From a few sensors there are many answers. Touch a field to see the draws at a point.
+# From a few sensors there are many answers. Touch a field to see the draws at a point,
+# and press play beside *draw shown* to see one after another. The model *helmholtz-32*
+# is of an equation whose exact posterior is known: it stands beside that of the draws.
 
 # %%
 explore.posterior(model_name, **given)
@@ -94,17 +115,16 @@ explore.sensors(model_name, scattered=20, **playground)
 # ## Check: which modes are lit?
 #
 # Over all blocks and steps of one trajectory we correlate the score with the sizes of
-# its factors and with the phase alignment, all as logarithms, mode by mode.
+# its factors and with how well they are in phase, all as logarithms, mode by mode.
 
 # %%
-state = spectrum.State(
-    model=model_name, direction="inverse", regime="sparse", steps=steps, seed=seed
-)
+still = {"model": model_name, "direction": "inverse", "regime": "sparse"}
+state = spectrum.State(**still, **shown, steps=steps, seed=seed)
 seen = [s for step in spectrum.EXPLORER.result(state) for s in step.values()]
 columns = [
     [
         (s.features * s.residual).clamp(min=1e-30).log(),
-        (s.scores["own"] / s.scores["phase-blind"]).clamp(min=1e-30).log(),
+        s.in_phase.clamp(min=1e-30).log(),
         s.scores["own"].clamp(min=1e-30).log(),
     ]
     for s in seen
@@ -115,21 +135,41 @@ lit = {
     name: torch.cat([(s.masks[name] > 0.75).float() for s in seen]).mean().item()
     for name in ("own", "phase-blind")
 }
-print(f"log S with log |x||r|: {by_size:.2f}, with phase alignment: {in_phase:.2f}")
-print(f"A above 3/4: {lit['own']:.0%} of modes; without phase {lit['phase-blind']:.0%}")
+Markdown(
+    f"**The score follows the sizes (correlation {by_size:.2f}) and the phases "
+    f"({in_phase:.2f}): {100 * lit['own']:.1f} % of the modes have $A > 3/4$, and "
+    f"{100 * lit['phase-blind']:.0f} % would if the score were blind to phase.**"
+)
+
+# %% [markdown]
+# And in the view above: modes that stay dark although their residual is stronger than
+# the median of the lit ones.
 
 # %%
+blocks = spectrum.EXPLORER.result(state)[shown["step"] - 1]
+now = blocks.get(shown["block"], next(iter(blocks.values())))
+bright = now.masks["own"] > 0.75
+dark = ~bright & (now.residual > now.residual[bright].median())
+medians = {
+    name: [values[modes].median().item() for modes in (bright, dark)]
+    for name, values in (("|x|", now.features), ("in phase", now.in_phase))
+}
+print(f"medians of {bright.sum()} lit modes, and of {dark.sum()} dark ones")
+for name, both in medians.items():
+    print(f"{name}: {both[0]:.2g}, {both[1]:.2g}")
+
+# %%
+assert scale == "smoke" or all(2 * below < above for above, below in medians.values())
 assert all((s.masks["own"] >= 0.5).all() for s in seen)
 assert all(
     (s.scores["own"] <= 1.001 * s.scores["phase-blind"] + 1e-6).all() for s in seen
 )
 assert scale == "smoke" or (min(by_size, in_phase) > 0.2 and lit["own"] < 0.5)
-assert scale == "smoke" or lit["phase-blind"] > lit["own"]
+assert scale == "smoke" or lit["phase-blind"] > 5 * lit["own"]
 
 # %%
 folder = Path(out)
 folder.mkdir(parents=True, exist_ok=True)
-still = {"model": model_name, "direction": "inverse", "regime": "sparse"}
 residual.draw(residual.State(**still, steps=steps, step=steps, seed=seed)).savefig(
     folder / "residuals.png", dpi=150
 )

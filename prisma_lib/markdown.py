@@ -26,6 +26,7 @@ WHAT = {
     "s_per_10000": "s per 10,000 problems, drawn and solved",
     "data_over_step": "of the time of a training step",
     "ms_per_field": "ms per field",
+    "ms_per_redraw": "ms per redraw",
     "s_per_sample": "s per sample",
     "over_prisma": "times PRISMA with 20 steps",
     "images_per_s": "images per s",

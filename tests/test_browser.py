@@ -1,7 +1,9 @@
 """The explorers in a real browser: JupyterLab and Voilà, driven as a person would.
 
-Needs the system's Chromium and the extra `browser`. SCREENSHOTS names a folder that
-keeps the pictures.
+Needs the system's Chromium and the extras `browser` and `lab`. SCREENSHOTS names a
+folder that keeps the pictures; those of the gallery are made by
+
+    SCREENSHOTS=outputs/gallery python -m pytest -m browser tests/test_browser.py
 """
 
 import contextlib
@@ -15,7 +17,10 @@ import time
 import urllib.request
 from pathlib import Path
 
+import nbformat
 import pytest
+
+from prisma_lib.exports import reduced
 
 play = pytest.importorskip("playwright.sync_api", reason="needs the extra browser")
 
@@ -30,7 +35,16 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+NAMES = ("residuals", "spectra", "posterior", "sensors")
+LIVE = "from prisma_lib.explore.shell import SHOWN\n" + (
+    "print(sum(len(shells) for _, shells in SHOWN.values()), 'explorers live')"
+)
 TOKEN = "a-token-of-this-test"
+EXTENSIONS = (
+    "@jupyter-widgets/jupyterlab-manager",
+    "@voila-dashboards/widgets-manager8",
+    "anywidget",
+)
 PATIENCE = 240_000  # milliseconds; a busy machine starts a kernel slowly
 
 RUN_ALL = """async () => {
@@ -41,8 +55,12 @@ RUN_ALL = """async () => {
   await context.session.kernel.info;
   await app.commands.execute('notebook:run-all-cells');
 }"""
+HIDE_FILES = "() => window.jupyterapp.commands.execute('application:toggle-left-area')"
 PICTURES = """() => [...document.querySelectorAll('img')]
-  .filter(i => i.src.startsWith('blob:')).length"""
+  .map(image => image.src).filter(src => src.startsWith('blob:'))"""
+
+# What the console calls an error though it is none of ours, by a part of it.
+NOT_OURS = ("cdn.jsdelivr.net/npm/@fortawesome",)  # icons that Voilà asks a CDN for
 
 pytestmark = [
     pytest.mark.browser,
@@ -107,21 +125,45 @@ def voila(folder):
     command = [sys.executable, "-m", "voila", str(folder / "explorer.ipynb")]
     command += ["--no-browser", "--Voila.ip=127.0.0.1", f"--port={port}"]
     command += [f"--Voila.token={TOKEN}"]
+    # As `make explore` says: other extensions want parts that only JupyterLab has.
+    command += [
+        f"--VoilaConfiguration.extension_allowlist={name}" for name in EXTENSIONS
+    ]
     url = f"http://127.0.0.1:{port}"
     with serving(command, port, folder):
         yield f"{url}/?token={TOKEN}"
 
 
 @contextlib.contextmanager
-def page_of(address, errors):
+def page_of(address, folder):
+    """Opens a page; at its end nothing may have gone wrong in the console.
+
+    The folder gets a picture of a page on which a test fails.
+    """
+    errors = []
     with play.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         page = browser.new_page(viewport={"width": 1280, "height": 1000})
         page.set_default_timeout(PATIENCE)
         page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("console", lambda message: errors.extend(complaints(message)))
         page.goto(address)
-        yield page
-        browser.close()
+        try:
+            yield page
+        except BaseException:
+            page.screenshot(path=folder / "failed.png")
+            print("console:", *errors, sep="\n")
+            raise
+        finally:
+            browser.close()
+    assert not errors, errors
+
+
+def complaints(message):
+    """Yields an error of the console, unless it is not about us."""
+    said = f"{message.text} {message.location.get('url', '')}"
+    if message.type == "error" and not any(text in said for text in NOT_OURS):
+        yield said
 
 
 @pytest.fixture
@@ -133,87 +175,125 @@ def shots(tmp_path):
 
 @pytest.fixture
 def folder(tmp_path):
-    source = ROOT / "notebooks" / "60_explorer.ipynb"
-    (tmp_path / "explorer.ipynb").write_text(source.read_text("utf-8"))
+    """Holds the notebook, which in the end says how many explorers there are."""
+    book = nbformat.read(ROOT / "notebooks" / "60_explorer.ipynb", as_version=4)
+    book.cells.append(nbformat.v4.new_code_cell(LIVE))
+    nbformat.write(book, tmp_path / "explorer.ipynb")
     return tmp_path
 
 
-def explorers(page):
-    """Returns the four explorers of the page, once all of them show a picture."""
-    page.wait_for_function(f"({PICTURES})() >= 4")
+def explorers(page, old=()):
+    """Returns the four explorers of the page, once all of them show a new picture."""
+    page.wait_for_function(
+        f"old => ({PICTURES})().filter(src => !old.includes(src)).length >= 4",
+        arg=list(old),
+    )
     found = page.locator(".widget-vbox:has(img[src^='blob:'])")
     assert found.count() == 4
     return [found.nth(i) for i in range(4)]
 
 
+def photographed(explorer, path):
+    """Keeps a picture that may stand in the gallery."""
+    path.write_bytes(reduced(explorer.screenshot(), colours=256, width=1000))
+    assert path.stat().st_size <= 150_000
+
+
 def changed(page, explorer, act):
-    """Does something and waits until the explorer shows another picture."""
+    """Does something: this explorer shows another picture, every other the same."""
     image = explorer.locator("img[src^='blob:']").element_handle()
     before = image.get_attribute("src")
+    others = {*page.evaluate(PICTURES)} - {before}
     act()
-    page.wait_for_function(
-        "([image, old]) => image.src !== old", arg=[image, before], timeout=PATIENCE
-    )
+    page.wait_for_function("([image, old]) => image.src !== old", arg=[image, before])
+    explorer.get_by_role("button", name="stop", disabled=True).wait_for()
+    assert others < {*page.evaluate(PICTURES)}
+
+
+def slider(explorer, label):
+    """Returns the handle of a slider."""
+    return explorer.locator(f".widget-slider:has-text('{label}') .noUi-handle")
 
 
 def move_each_control(page, explorer):
     """Moves every slider by a key and every list by one entry; returns their number."""
-    explorer.scroll_into_view_if_needed()
     sliders = explorer.locator(".widget-slider:not(:has([disabled])) .noUi-handle")
     lists = explorer.locator("select:not([disabled])")
-    moved = 0
     for i in range(sliders.count()):
         handle = sliders.nth(i)
-        ends = [handle.get_attribute(f"aria-value{end}") for end in ("now", "max")]
-        key = "ArrowLeft" if float(ends[0]) == float(ends[1]) else "ArrowRight"
-        with contextlib.suppress(AssertionError):
-            handle.focus()
+        now, most = (handle.get_attribute(f"aria-value{end}") for end in ("now", "max"))
+        key = "ArrowLeft" if float(now) == float(most) else "ArrowRight"
         changed(page, explorer, lambda h=handle, k=key: h.press(k))
-        moved += 1
+    moved = sliders.count()
     for i in range(lists.count()):
-        options = lists.nth(i).locator("option").all_text_contents()
-        if len(options) > 1 and "add sensors" not in options:  # a brush: no picture
-            now = lists.nth(i).evaluate("list => list.selectedIndex")
-            other = (now + 1) % len(options)
-            changed(
-                page, explorer, lambda n=i, o=other: lists.nth(n).select_option(index=o)
-            )
+        one, options = lists.nth(i), lists.nth(i).locator("option")
+        brush = options.first.text_content().startswith("add")  # moves no picture
+        if options.count() > 1 and not brush:
+            other = (one.evaluate("list => list.selectedIndex") + 1) % options.count()
+            changed(page, explorer, lambda o=one, j=other: o.select_option(index=j))
             moved += 1
     return moved
 
 
+def play_and_point(page, residuals):
+    """Lets the trajectory run, and reads the value under the pointer."""
+    slider(residuals, "step shown").press("Home")
+    player = residuals.locator(".widget-play button").first
+    changed(page, residuals, player.click)
+    image = residuals.locator("img[src^='blob:']")
+    size = image.bounding_box()
+    image.hover(position={"x": 0.13 * size["width"], "y": 0.3 * size["height"]})
+    residuals.get_by_text("observed").wait_for()
+
+
+def paint_solve_and_stop(page, sensors):
+    """Adds a sensor by hand and takes it away, solves, and stops a long solve."""
+    image = sensors.locator("img[src^='blob:']")
+    size = image.bounding_box()
+    middle = {"x": 0.13 * size["width"], "y": 0.3 * size["height"]}
+    changed(page, sensors, lambda: image.click(position=middle))
+    sensors.locator("select:has-text('remove')").select_option(index=1)
+    changed(page, sensors, lambda: image.click(position=middle))
+    solve = sensors.get_by_role("button", name="solve")
+    changed(page, sensors, solve.click)
+
+    for label in ("draws", "calls a draw"):
+        changed(page, sensors, lambda at=label: slider(sensors, at).press("End"))
+    solve.click()
+    sensors.get_by_role("button", name="stop").click()
+    sensors.get_by_text("stopped").wait_for()
+
+
 def test_every_control_moves_its_picture_in_jupyterlab(folder, shots):
-    errors = []
-    with jupyterlab(folder) as address, page_of(address, errors) as page:
+    with jupyterlab(folder) as address, page_of(address, folder) as page:
         page.locator(".jp-Notebook").wait_for()
+        page.evaluate(HIDE_FILES)
         page.evaluate(RUN_ALL)
-        found = explorers(page)
-        for i, explorer in enumerate(found):
+        for name, explorer in zip(NAMES, explorers(page), strict=True):
+            photographed(explorer, shots / f"explorer_{name}.png")
+
+        # Running the cells again replaces each explorer by its like.
+        old = page.evaluate(PICTURES)
+        page.evaluate(RUN_ALL)
+        found = explorers(page, old)
+        page.get_by_text("4 explorers live").wait_for()
+
+        for name, explorer in zip(NAMES, found, strict=True):
+            steps = "calls a draw" if name == "sensors" else "sampler steps"
+            few = slider(explorer, steps)
+            changed(page, explorer, lambda handle=few: handle.press("Home"))
             assert move_each_control(page, explorer) >= 6
-            explorer.screenshot(path=str(shots / f"explorer-{i}.png"))
-
-        sensors = found[-1]
-        image = sensors.locator("img[src^='blob:']")
-        size = image.bounding_box()
-        middle = {"x": 0.13 * size["width"], "y": 0.3 * size["height"]}
-        changed(page, sensors, lambda: image.click(position=middle))
-        solve = sensors.get_by_role("button", name="solve")
-        changed(page, sensors, solve.click)
-        sensors.screenshot(path=str(shots / "sensors-solved.png"))
-        page.screenshot(path=str(shots / "jupyterlab.png"))
-    assert not errors, errors
+        play_and_point(page, found[0])
+        paint_solve_and_stop(page, found[-1])
 
 
-def test_voila_shows_the_explorers_behind_a_token(folder, shots):
-    errors = []
+def test_voila_shows_the_explorers_behind_a_token(folder):
     with voila(folder) as address:
         bare = address.partition("?")[0]
         with urllib.request.urlopen(bare, timeout=60) as answer:
             assert "/login" in answer.url
-        with page_of(address, errors) as page:
+        with page_of(address, folder) as page:
             first = explorers(page)[0]
-            slider = first.locator(".widget-slider .noUi-handle").first
-            slider.focus()
-            changed(page, first, lambda: slider.press("ArrowRight"))
-            page.screenshot(path=str(shots / "voila.png"))
-    assert not errors, errors
+            problem = slider(first, "test problem")
+            changed(page, first, lambda: problem.press("ArrowRight"))
+            page.screenshot(path=folder / "voila.png")

@@ -1,17 +1,23 @@
 """Explorers: the same state gives the same figure; widgets draw once, and stop."""
 
+import io
 from dataclasses import replace
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pytest
 import torch
+from matplotlib import colormaps
+from PIL import Image
 from small import network
 
 from prisma_lib import checkpoints, explore, load, pdes, solve
 from prisma_lib.errors import CheckpointError, ConfigError
 from prisma_lib.explore import playground, posteriors, question, residual, spectrum
 from prisma_lib.explore.controls import Choice, Slider, settled
-from prisma_lib.explore.sheet import Sheet, render
+from prisma_lib.explore.picture import Spot
+from prisma_lib.explore.planes import plane, radial
+from prisma_lib.explore.sheet import Sheet, lines, render
 from prisma_lib.plots import Panel
 from prisma_lib.posterior import gaussian_posterior
 
@@ -43,7 +49,7 @@ def test_every_end_of_every_control_can_be_drawn(opened):
 
             figure = explorer.draw(end)
 
-            assert figure.axes
+            assert len(figure.areas) >= 5
     assert plt.get_fignums() == []
 
 
@@ -119,8 +125,26 @@ def test_spectra_obey_the_formulas(folder):
             assert ((s.masks["own"] >= 0.5) & (s.masks["own"] <= 1)).all()
             bound = s.scores["phase-blind"]
             assert (s.scores["own"] <= bound * (1 + 1e-4) + 1e-6).all()
+            torch.testing.assert_close(s.in_phase * bound, s.scores["own"])
             factor = 1 - s.strength + s.strength * s.masks["own"]
             torch.testing.assert_close(s.factor, factor)
+
+
+def test_pointing_at_a_mode_reads_what_decides_about_it(folder):
+    state = spectrum.State(model=folder("darcy"), steps=2, step=1)
+    result = spectrum.EXPLORER.result(state)
+    now = result[0][state.block]
+    area = spectrum.EXPLORER.paint(state, result).areas[0]
+    middle = tuple(mode + 1 for mode in now.modes)  # k = (1, 1)
+    spot = Spot(area.title, middle, (1, 1), float(area.values[middle]))
+
+    read = spectrum.EXPLORER.reading(state, result, spot)
+
+    place = (now.modes[0] + 1) * (now.modes[1] + 1) + 1
+    mask, residual_size = now.masks["own"][place], now.residual[place]
+    assert read.startswith("mode (1, 1): |x| ")
+    assert f"|r| {residual_size:.2g}" in read
+    assert f"A {mask:.2g}, A phase-blind" in read
 
 
 def test_watching_the_blocks_leaves_the_draw_as_it_is(folder):
@@ -141,12 +165,12 @@ def test_rings_average_the_whole_plane():
     k2 = torch.arange(4.0).expand(7, 4)
     half = (k1.square() + k2.square()).flatten()
 
-    whole = spectrum.plane(half, modes)
+    whole = plane(half, modes)
 
     assert whole.shape == (7, 7)
     torch.testing.assert_close(whole, whole.flip(0, 1))
     # Ring 1 has four modes of |k|² = 1 and four of |k|² = 2.
-    torch.testing.assert_close(spectrum.radial(half, modes)[:2], torch.tensor([0, 1.5]))
+    torch.testing.assert_close(radial(half, modes)[:2], torch.tensor([0, 1.5]))
 
 
 def test_the_exact_posterior_stands_beside_that_of_the_model(folder):
@@ -202,6 +226,43 @@ def test_a_picture_knows_the_value_under_a_point():
     assert picture.png.startswith(b"\x89PNG")
     assert (spot.index, spot.place, spot.value) == ((7, 0), (3, 0), 56)
     assert picture.spot(0.0, 0.0) is None
+
+
+def test_every_value_is_drawn_where_it_is_read():
+    values = torch.zeros(6, 9)
+    values[4, 2] = 1
+    sheet = Sheet(2, "title")
+    area = sheet.field((1, 2), Panel(values, "field"))
+    sheet.mark(sheet.field((0, 0), Panel(values, "marked")), 0, 8, "s", color="red")
+
+    picture = render(sheet.figure)
+
+    drawn = np.asarray(Image.open(io.BytesIO(picture.png)).convert("RGB"))
+    colours = np.array([colormaps["viridis"](end, bytes=True)[:3] for end in (0, 255)])
+    for i in range(6):
+        for j in range(9):
+            x, y = area.beside((i + 0.5) / 6, (j + 0.5) / 9)
+            assert picture.spot(x, y).index == (i, j)
+            pixel = drawn[int((1 - y) * len(drawn)), int(x * drawn.shape[1])]
+            assert (pixel == colours[int(values[i, j])]).all()
+    x, y = picture.areas[1].beside(0.5 / 6, 8.5 / 9)
+    assert drawn[int((1 - y) * len(drawn)), int(x * drawn.shape[1])][0] == 255
+
+
+@pytest.mark.parametrize("scale", ["linear", "log"])
+@pytest.mark.parametrize("num", [2, 4])
+def test_a_legend_covers_no_curve(scale, num):
+    sheet = Sheet(2, "title")
+    curves = {f"curve {i}": [10.0**4, 10.0**i, 10.0**4] for i in range(num)}
+    about = {"title": "t", "ylabel": "y", "xlabel": "x", "yscale": scale}
+
+    axis = sheet.curves((1, 3), lambda axis: lines(axis, range(3), curves, **about))
+
+    sheet.figure.canvas.draw()
+    box = axis.get_legend().get_window_extent()
+    points = [axis.transData.transform((0, 10.0**4)), (box.x1, box.y0)]
+    assert points[0][1] < points[1][1]
+    assert axis.get_window_extent().y1 >= box.y1
 
 
 def test_doors_take_the_name_of_an_equation_and_refuse_others():

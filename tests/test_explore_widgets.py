@@ -3,6 +3,7 @@
 import asyncio
 import base64
 
+import ipywidgets
 import matplotlib.pyplot as plt
 import pytest
 
@@ -22,6 +23,19 @@ def test_rebuilding_and_moving_once_draws_once(folder):
     assert [shell.drawn for shell in shells] == [*before[:-1], before[-1] + 1]
     assert shells[0].state.step == 1
     assert plt.get_fignums() == []
+
+
+def test_an_explorer_that_is_closed_leaves_no_widget(folder):
+    def living():
+        return {*ipywidgets.widgets.widget._instances}
+
+    before = living()
+    shell = Shell(residual.EXPLORER, residual.State(model=folder("darcy"), steps=2))
+    assert len(living()) > len(before) + 20
+
+    shell.close()
+
+    assert living() == before
 
 
 def test_a_control_that_changes_others_draws_once(folder):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from prisma_lib import devices, provenance, results
 from prisma_lib.bench.data import bench_data
+from prisma_lib.bench.explore import bench_explore
 from prisma_lib.bench.imports import bench_import
 from prisma_lib.bench.measure import SCALES, Setup
 from prisma_lib.bench.methods import bench_methods
@@ -25,6 +26,7 @@ BENCHES: dict[str, Callable[[Setup], list[results.Row]]] = {
     "train": bench_train,
     "methods": bench_methods,
     "import": bench_import,
+    "explore": bench_explore,
 }
 
 

@@ -7,11 +7,10 @@ from collections.abc import Generator, Mapping
 from dataclasses import replace
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from matplotlib.figure import Figure
-
 from prisma_lib.explore.controls import Controls, settled
+from prisma_lib.explore.picture import Spot
 from prisma_lib.explore.question import stamp
-from prisma_lib.explore.sheet import Spot
+from prisma_lib.explore.sheet import Still
 
 S = TypeVar("S", bound=Any)
 R = TypeVar("R")
@@ -62,8 +61,12 @@ class Explorer(ABC, Generic[S, R]):
         """Computes what a picture needs; yields the share that is done."""
 
     @abstractmethod
-    def paint(self, state: S, result: R | None) -> Figure:
+    def paint(self, state: S, result: R | None) -> Still:
         """Draws a result; None: nothing has been computed, which only some can draw."""
+
+    def reading(self, state: S, result: R | None, spot: Spot) -> str:
+        """Says what is under the pointer."""
+        return str(spot)
 
     def touched(self, state: S, spots: list[Spot]) -> S:
         """Returns the state after a person has touched the picture."""
@@ -103,7 +106,7 @@ class Explorer(ABC, Generic[S, R]):
             self.keep(state, found)
         return found
 
-    def draw(self, state: S) -> Figure:
+    def draw(self, state: S) -> Still:
         """Draws a state, moved to what its controls allow: always the same picture."""
         state = settled(state, self.controls)
         return self.paint(state, self.result(state))

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float
-from matplotlib.figure import Figure
 from torch import Tensor
 
 from prisma_lib import checkpoints
 from prisma_lib.explore.controls import Choice, Controls, Slider
 from prisma_lib.explore.explorer import Explorer, Work
+from prisma_lib.explore.picture import Spot
 from prisma_lib.explore.question import (
     PROBLEMS,
     Question,
@@ -27,7 +27,7 @@ from prisma_lib.explore.question import (
     percent,
     sides,
 )
-from prisma_lib.explore.sheet import Sheet, Spot, shared, spread
+from prisma_lib.explore.sheet import Sheet, Still, shared, spread
 from prisma_lib.fields import keyed_uniform
 from prisma_lib.observe import Observation, Pair
 from prisma_lib.plots import Panel
@@ -135,7 +135,7 @@ class Playground(Explorer[State, Pair]):
             yield step.step / state.steps
         return model_of(state.model).denormalise(step.x).cpu()
 
-    def paint(self, state: State, result: Pair | None) -> Figure:
+    def paint(self, state: State, result: Pair | None) -> Still:
         """Draws the sensors, and the posterior once it is there."""
         mask = sensors(state)
         clean = torch.cat(pair_of(state.model, state.problem), 1)
@@ -198,9 +198,10 @@ def _draw_row(
         (nothing,) * 3 if drawn is None else (drawn[0], drawn.mean(0), drawn.std(0))
     )
     norm = shared(truth, one, mean)
-    axis = sheet.field((row, 0), Panel(truth, title), norm)
+    area = sheet.field((row, 0), Panel(truth, title), norm)
     x, y = mask.nonzero().unbind(1)
-    axis.plot(x, y, "o", color="white", mec="black", markersize=3.2, mew=0.8)
+    style = {"color": "white", "mec": "black", "markersize": 3.2, "mew": 0.8}
+    sheet.mark(area, x.numpy(), y.numpy(), "o", **style)
     sheet.field((row, 1), Panel(one, f"one draw of {symbol}"), norm)
     sheet.field((row, 2), Panel(mean, f"mean of draws of {symbol}"), norm)
     doubt = None if drawn is None else spread(std)
@@ -210,7 +211,7 @@ def _draw_row(
 EXPLORER = Playground()
 
 
-def draw(state: State) -> Figure:
+def draw(state: State) -> Still:
     """Draws the sensors and the posterior that they lead to.
 
     Args:

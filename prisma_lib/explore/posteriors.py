@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 import torch
 from jaxtyping import Float
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
 from prisma_lib.explore.controls import Controls, Slider
 from prisma_lib.explore.explorer import Explorer, Work
+from prisma_lib.explore.picture import Spot
 from prisma_lib.explore.question import (
     Question,
     controls,
@@ -29,7 +29,7 @@ from prisma_lib.explore.question import (
     percent,
     sides,
 )
-from prisma_lib.explore.sheet import Sheet, Spot, shared, spread
+from prisma_lib.explore.sheet import Sheet, Still, make_room, shared, spread
 from prisma_lib.observe import Observation, Pair
 from prisma_lib.plots import Panel
 from prisma_lib.posterior import gaussian_posterior, is_gaussian
@@ -114,7 +114,7 @@ class Posteriors(Explorer[State, Posterior]):
         x, y = spots[-1].index
         return replace(state, x=x, y=y)
 
-    def paint(self, state: State, result: Posterior | None) -> Figure:
+    def paint(self, state: State, result: Posterior | None) -> Still:
         """Draws the posterior in the first row and its checks in the second."""
         assert result is not None
         mean, each = result.errors
@@ -143,13 +143,15 @@ def _fields(
     norm = shared(truth, draws.mean(0), draws[state.shown - 1])
     observed = hidden(state, result.seen, state.channel)
     sheet.field((0, 0), Panel(observed, f"observed {known}"))
-    axes = [
+    areas = [
         sheet.field((0, 1), Panel(truth, f"true {wanted}"), norm),
         sheet.field((0, 2), Panel(draws.mean(0), f"mean of {len(draws)}"), norm),
         sheet.field((0, 3), Panel(draws[state.shown - 1], f"draw {state.shown}"), norm),
     ]
-    for axis in axes:
-        axis.plot(state.x, state.y, "s", color="red", fillstyle="none", markersize=5)
+    for area in areas:
+        for colour, wide in (("black", 2.4), ("white", 1.0)):  # seen on any colour
+            style = {"color": colour, "mew": wide, "fillstyle": "none", "markersize": 7}
+            sheet.mark(area, state.x, state.y, "s", **style)
 
 
 def _checks(sheet: Sheet, draws: Tensor, truth: Tensor, state: State) -> None:
@@ -190,14 +192,16 @@ def _histogram(
     symbol = sides(state)[1]
     axis.set(title=f"{symbol} at ({state.x}, {state.y})", xlabel=f"{symbol}, physical")
     axis.set(ylabel="density")
+    make_room(axis, len(axis.get_legend_handles_labels()[1]))
     axis.xaxis.set_major_locator(MaxNLocator(3))
-    axis.legend()
+    axis.yaxis.set_major_locator(MaxNLocator(4))
+    axis.legend(loc="upper right")
 
 
 EXPLORER = Posteriors()
 
 
-def draw(state: State) -> Figure:
+def draw(state: State) -> Still:
     """Draws a posterior.
 
     Args:

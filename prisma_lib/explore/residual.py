@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import torch
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from torch import Tensor
 
 from prisma_lib.explore.controls import Choice, Controls, Slider
@@ -27,16 +26,15 @@ from prisma_lib.explore.question import (
     percent,
     sides,
 )
-from prisma_lib.explore.sheet import Sheet, lines, shared
+from prisma_lib.explore.sheet import Sheet, Still, lines, shared
 from prisma_lib.observe import Observation, Pair
 from prisma_lib.plots import Panel
 from prisma_lib.sample import State as Step
 
 __all__ = ["Moment", "State", "Trajectory", "draw"]
 
-ESTIMATE, SEEN = "of the estimate", "of what the network sees"
+ESTIMATE, SEEN = "of the estimate", "of what is seen"
 RMS = "rms, physical units"
-LABELS = {ESTIMATE: "R(estimate)", SEEN: "R(what is seen)"}
 
 
 @dataclass(frozen=True)
@@ -101,7 +99,7 @@ class Residuals(Explorer[State, Trajectory]):
         return {
             **controls(state),
             "step": Slider("step shown", 1, state.steps, play=True),
-            "residual": Choice("residual", tuple(LABELS)),
+            "residual": Choice("residual", (ESTIMATE, SEEN)),
             "channel": Slider("channel", 0, most, enabled=most > 0),
         }
 
@@ -115,7 +113,7 @@ class Residuals(Explorer[State, Trajectory]):
             yield step.step / state.steps
         return Trajectory(seen, tuple(moments))
 
-    def paint(self, state: State, result: Trajectory | None) -> Figure:
+    def paint(self, state: State, result: Trajectory | None) -> Still:
         """Draws fields, residual and the two curves."""
         assert result is not None
         now = result.moments[state.step - 1]
@@ -123,12 +121,12 @@ class Residuals(Explorer[State, Trajectory]):
         sheet = Sheet(2, f"{title} of {state.steps}, noise level {now.sigma:.3g}")
         _fields(sheet, state, result, now)
         r = now.residuals[state.residual][0, 0]
-        sheet.field((1, 1), Panel(r, LABELS[state.residual], signed=True))
+        sheet.field((1, 1), Panel(r, f"residual {state.residual}", signed=True))
         errors = {"estimate": [each.error for each in result.moments]}
         _curve(sheet, 2, state.step, errors, "error of the estimate", "error, %")
         sizes = {
-            label: [each.rms(whose) for each in result.moments]
-            for whose, label in LABELS.items()
+            whose: [each.rms(whose) for each in result.moments]
+            for whose in (ESTIMATE, SEEN)
         }
         _curve(sheet, 3, state.step, sizes, "residual", RMS)
         return sheet.figure
@@ -187,7 +185,7 @@ def _curve(
 EXPLORER = Residuals()
 
 
-def draw(state: State) -> Figure:
+def draw(state: State) -> Still:
     """Draws a step of a trajectory.
 
     Args:

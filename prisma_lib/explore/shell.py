@@ -23,9 +23,11 @@ from IPython.core.getipython import get_ipython
 
 from prisma_lib.explore.controls import Choice, Control, Slider, settled
 from prisma_lib.explore.explorer import Explorer, R, S, Work, advance
-from prisma_lib.explore.sheet import Picture, Spot, render
+from prisma_lib.explore.picture import Picture, Spot
+from prisma_lib.explore.sheet import render
 
-WIDE = ipywidgets.Layout(width="290px")
+WIDE = {"width": "290px"}
+PLAYER = {"width": "148px", "margin": "2px 140px 2px 6px"}  # with them as wide
 NAMES = {"description_width": "118px"}
 WORKER = ThreadPoolExecutor(1, thread_name_prefix="explorer")
 
@@ -56,7 +58,9 @@ class Shell(Generic[S, R]):
         self.drawn = 0
         self._task: asyncio.Task[None] | None = None
         self._result: R | None = None
+        self._shown = self.state
         self._setting = False
+        self._links: list[Any] = []
         self._make_widgets()
         self._paint(explorer.result(self.state))
         _take_the_place(self)
@@ -98,9 +102,12 @@ class Shell(Generic[S, R]):
             slider = self.controls[name]
             yield slider
             if isinstance(control, Slider) and control.play:
-                play = ipywidgets.Play(min=slider.min, max=slider.max, interval=400)
-                for end in ("min", "max", "value"):
+                ends = {"min": slider.min, "max": slider.max}
+                play = ipywidgets.Play(**ends, interval=400, layout=PLAYER)
+                self._links += [
                     ipywidgets.jslink((slider, end), (play, end))
+                    for end in ("min", "max", "value")
+                ]
                 yield play
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
@@ -151,7 +158,7 @@ class Shell(Generic[S, R]):
     def close(self) -> None:
         """Stops computing and gives the widgets back."""
         self._halt()
-        for widget in (*self.controls.values(), self.view, self.box):
+        for widget in (*_inside(self.box), *self._links):
             widget.close()
 
     def _halt(self) -> None:
@@ -181,7 +188,7 @@ class Shell(Generic[S, R]):
             raise
 
     def _paint(self, result: R | None) -> None:
-        self._result = result
+        self._result, self._shown = result, self.state
         self.picture = render(self.explorer.paint(self.state, result))
         self.view.png = self.picture.png
         self.view.alt = f"{type(self.explorer).__name__}: {self.state}"
@@ -212,7 +219,8 @@ class Shell(Generic[S, R]):
         found = [self.picture.spot(float(x), float(y)) for x, y in content["points"]]
         spots = [spot for spot in found if spot is not None]
         if spots:
-            self.value.value = str(spots[-1])
+            read = self.explorer.reading(self._shown, self._result, spots[-1])
+            self.value.value = read
             if content["kind"] == "touch":
                 self._guarded(lambda: self._touch(spots))
 
@@ -227,6 +235,15 @@ class Shell(Generic[S, R]):
         except Exception as error:
             self._report(error)
             raise
+
+
+def _inside(box: Any) -> Iterator[Any]:
+    """Yields a widget and all that it holds."""
+    yield box
+    parts = [getattr(box, name, None) for name in ("layout", "style")]
+    yield from (part for part in parts if isinstance(part, ipywidgets.Widget))
+    for child in getattr(box, "children", ()):
+        yield from _inside(child)
 
 
 def _step(work: Work[Any]) -> tuple[bool, Any]:

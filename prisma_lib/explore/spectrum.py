@@ -1,9 +1,8 @@
 """The spectrum explorer: what spectral residual attention makes of every mode.
 
-For one block and one step of the trajectory: the spectra of features and residual, the
-score, and the mask; and the mask of another score on the same trained weights. The
-ratio of the paper's score to the phase-blind one, its upper bound, says how well the
-channels of features and residual are in phase.
+For one block and one step of the trajectory: the spectra of features and residual, how
+well their channels are in phase, the score that all three make, and the mask; and the
+mask of another score on the same trained weights.
 """
 
 from collections.abc import Iterator
@@ -11,31 +10,30 @@ from copy import copy
 from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Float
 from matplotlib.axes import Axes
-from matplotlib.colors import Normalize
-from matplotlib.figure import Figure
 from torch import Tensor
 
 from prisma_lib.edm import Schedule
 from prisma_lib.errors import ConfigError
 from prisma_lib.explore.controls import Choice, Controls, Slider
 from prisma_lib.explore.explorer import Explorer, Work
+from prisma_lib.explore.picture import Spot
+from prisma_lib.explore.planes import Half, plane, radial
 from prisma_lib.explore.question import Question, controls, model_of, observed, path
-from prisma_lib.explore.sheet import Sheet, lines, shared
+from prisma_lib.explore.sheet import Sheet, Still, lines, shared
 from prisma_lib.model import Prisma
 from prisma_lib.nn import sra
 from prisma_lib.nn.spectral import Modes, Spectrum
 from prisma_lib.plots import Panel
 
-__all__ = ["Spectra", "State", "draw", "plane", "radial"]
+__all__ = ["Spectra", "State", "draw"]
 
 OWN = "own"
+RING = "mean over modes"
 SCORES = {
     "phase-blind": sra.Strategy.PHASE_BLIND,
     "residual alone": sra.Strategy.MAGNITUDE_ONLY,
 }
-Half = Float[Tensor, " m"]
 
 
 @dataclass(frozen=True)
@@ -62,6 +60,8 @@ class Spectra:
         modes: Largest kept mode number per axis.
         features: Rms over channels of the features' spectrum.
         residual: Likewise of the lifted residual's.
+        in_phase: The paper's score over the phase-blind one, its upper bound: 1 where
+            all channels of features and residual differ by the same phase.
         scores: Score by name, the model's own under "own".
         masks: Mask by name, likewise.
         strength: Gate strength.
@@ -72,6 +72,7 @@ class Spectra:
     modes: Modes
     features: Half
     residual: Half
+    in_phase: Half
     scores: dict[str, Half]
     masks: dict[str, Half]
     strength: float
@@ -79,39 +80,6 @@ class Spectra:
 
 
 Result = list[dict[str, Spectra]]
-
-
-def plane(half: Half, modes: Modes) -> Float[Tensor, "k1 k2"]:
-    """Mirrors the half plane of a real field's modes: A(-k) = A(k).
-
-    Args:
-        half: Values of the kept modes, in row-major order.
-        modes: Largest kept mode number per axis.
-
-    Returns:
-        Values at k1 and k2 from minus the largest mode number to the largest.
-    """
-    rows = half.view(2 * modes[0] + 1, modes[1] + 1)
-    return torch.cat([rows[:, 1:].flip(0, 1), rows], 1)
-
-
-def radial(half: Half, modes: Modes) -> Float[Tensor, " k"]:
-    """Averages over rings of modes whose number |k| rounds to 0, 1, ...
-
-    Args:
-        half: Values of the kept modes, in row-major order.
-        modes: Largest kept mode number per axis.
-
-    Returns:
-        One mean per ring, up to the smaller of both largest mode numbers.
-    """
-    k1 = torch.arange(-modes[0], modes[0] + 1.0)[:, None]
-    k2 = torch.arange(-modes[1], modes[1] + 1.0)
-    ring = (k1.square() + k2.square()).sqrt().round().long().flatten()
-    values, num = plane(half, modes).flatten(), int(ring.max()) + 1
-    total = torch.zeros(num).index_add_(0, ring, values)
-    mean: Tensor = total / torch.bincount(ring, minlength=num)
-    return mean[: min(modes) + 1]
 
 
 class SpectrumExplorer(Explorer[State, Result]):
@@ -141,7 +109,25 @@ class SpectrumExplorer(Explorer[State, Result]):
             yield len(result) / state.steps
         return result
 
-    def paint(self, state: State, result: Result | None) -> Figure:
+    def reading(self, state: State, result: Result | None, spot: Spot) -> str:
+        """Reads all that decides about a mode: sizes, phases, score, mask."""
+        assert result is not None
+        now = result[state.step - 1][state.block]
+        read = {
+            "|x|": now.features,
+            "|r|": now.residual,
+            "in phase": now.in_phase,
+            "S": now.scores[OWN],
+            "A": now.masks[OWN],
+            f"A {state.other}": now.masks[state.other],
+        }
+        values = [
+            f"{name} {plane(half, now.modes)[spot.index].item():.2g}"
+            for name, half in read.items()
+        ]
+        return f"mode {spot.place}: {', '.join(values)}"
+
+    def paint(self, state: State, result: Result | None) -> Still:
         """Draws planes of modes and curves over |k|."""
         assert result is not None
         now = result[state.step - 1][state.block]
@@ -193,16 +179,18 @@ def _spectra(
     block: sra.SpectralResidualAttention, trace: sra.Trace, sigma: float
 ) -> Spectra:
     scores, masks = {OWN: trace.score}, {OWN: trace.mask}
+    seen = trace.features, trace.residual, trace.modes
     for name, strategy in SCORES.items():
         other = copy(block)
         other.attention = sra.ATTENTION[strategy]
-        seen = trace.features, trace.residual, trace.modes
         scores[name], masks[name] = other.score(*seen), other.mask(*seen)
+    x, r = seen[:2]
     return Spectra(
         sigma,
         trace.modes,
-        _size(trace.features),
-        _size(trace.residual),
+        _size(x),
+        _size(r),
+        (sra.coherence(x, r) / sra.phase_blind(x, r))[:, 0].cpu(),
         {name: score[:, 0].cpu() for name, score in scores.items()},
         {name: mask[:, 0].cpu() for name, mask in masks.items()},
         trace.strength[0].item(),
@@ -216,25 +204,28 @@ def _size(spectrum: Spectrum) -> Half:
 
 
 def _planes(sheet: Sheet, state: State, now: Spectra) -> None:
-    own, other = now.scores[OWN], now.scores[state.other]
-    panels = {
-        (0, 0): Panel(_log(now.features), "log |x(k)|"),
-        (0, 1): Panel(_log(now.residual), "log |r(k)|"),
-        (0, 2): Panel(_log(own), "log S(k)"),
-        (0, 3): Panel(own / other.clamp(min=1e-30), f"S(k) / S {state.other}"),
+    sizes = {
+        (0, 0): Panel(_log(now.features), "features, log₁₀ |x(k)|"),
+        (0, 1): Panel(_log(now.residual), "residual, log₁₀ |r(k)|"),
+        (0, 2): Panel(now.in_phase, "in phase: 1 is fully"),
+        (0, 3): Panel(_log(now.scores[OWN]), "score, log₁₀ S(k)"),
     }
-    masks = {(1, 0): (OWN, "A(k)"), (1, 1): (state.other, f"A(k) {state.other}")}
-    limits = shared(*now.masks.values())
+    masks = {
+        (1, 0): Panel(now.masks[OWN], "mask A(k)"),
+        (1, 1): Panel(now.masks[state.other], f"A(k), {state.other}"),
+    }
+    same = shared(*now.masks.values())
     origin = (-now.modes[0], -now.modes[1])
+    for place, panel in (sizes | masks).items():
+        norm = same if place in masks else shared(_but_mean(panel.values, now.modes))
+        both = replace(panel, values=plane(panel.values, now.modes))
+        sheet.field(place, both, norm, origin, ("k₁", "k₂"))
 
-    def show(place: tuple[int, int], panel: Panel, norm: Normalize | None) -> None:
-        whole = replace(panel, values=plane(panel.values, now.modes))
-        sheet.field(place, whole, norm, origin, ("k₁", "k₂"))
 
-    for place, panel in panels.items():
-        show(place, panel, None)
-    for place, (name, title) in masks.items():
-        show(place, Panel(now.masks[name], title), limits)
+def _but_mean(half: Half, modes: Modes) -> Tensor:
+    """Leaves out the mean mode, far above all others: colours are for the rest."""
+    place = modes[0] * (modes[1] + 1)
+    return torch.cat([half[:place], half[place + 1 :]])
 
 
 def _log(half: Half) -> Half:
@@ -246,20 +237,19 @@ def _scores(axis: Axes, state: State, now: Spectra) -> None:
         "|x|": now.features / now.features.square().mean().sqrt(),
         "|r|": now.residual / now.residual.square().mean().sqrt(),
         "S": now.scores[OWN],
-        f"S {state.other}": now.scores[state.other],
+        f"S, {state.other}": now.scores[state.other],
     }
-    _rings(axis, now, curves, title="sizes and scores", yscale="log", ylabel="mean")
+    _rings(axis, now, curves, title="sizes and scores", yscale="log", ylabel=RING)
 
 
 def _masks(axis: Axes, state: State, now: Spectra) -> None:
     curves = {
         "A": now.masks[OWN],
-        f"A {state.other}": now.masks[state.other],
-        "(1 - g) + g A": now.factor,
+        f"A, {state.other}": now.masks[state.other],
+        "passes": now.factor,
     }
-    _rings(
-        axis, now, curves, title="mask and factor", ylim=(-0.03, 1.03), ylabel="mean"
-    )
+    about = {"title": "mask and what passes", "ylim": (-0.03, 1.03), "ylabel": RING}
+    _rings(axis, now, curves, **about)
 
 
 def _rings(
@@ -273,7 +263,7 @@ def _rings(
 EXPLORER = SpectrumExplorer()
 
 
-def draw(state: State) -> Figure:
+def draw(state: State) -> Still:
     """Draws a block at a step.
 
     Args:
