@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from prisma_lib import data, manifests
+from prisma_lib import data, manifests, symmetry
 from prisma_lib.devices import sent
 from prisma_lib.draws import as_slice, images
 from prisma_lib.edm import SIGMA_DATA
@@ -52,9 +52,12 @@ def source(config: TrainConfig, pde: PDE) -> Source:
         pde: Its equation.
 
     Raises:
+        ConfigError: When problems are to be turned that may not be.
         DataError: When the file is damaged, of another equation, holds test problems,
             or fewer than one batch.
     """
+    if config.augment:
+        symmetry.check_symmetric(pde)
     if config.data is None:
         statistics = data.statistics(pde, seed=config.seed)
         if not config.stored:
@@ -128,7 +131,10 @@ def batches(
     if source.stored is None:
         yield from _new(config, model, step, part)
     x = torch.cat(source.stored or (), 1).to(model.mean.device)
-    yield from _repeated(config, model.normalise(x), step, part)
+    for number, batch in enumerate(
+        _repeated(config, model.normalise(x), step, part), start=step
+    ):
+        yield _turned(config, batch, number, part) if config.augment else batch
 
 
 def _new(
@@ -141,6 +147,16 @@ def _new(
         fields = data.solved(model.pde, config.seed, numbers, model.mean.device)
         x = model.normalise(torch.cat(fields, 1)).split(len(steps[0]))
         yield from list(zip(steps, x, strict=True))[max(step - first, 0) :]
+
+
+def _turned(config: TrainConfig, batch: Batch, step: int, part: range | None) -> Batch:
+    """Turns and reflects each pair of a batch as the number of its image says."""
+    problems, x = batch
+    numbers = images(config, step, part)
+    dice = keyed_uniform(config.seed, numbers, (1,), "view")[:, 0]
+    views = (dice * symmetry.ORDER).long().tolist()
+    pairs = zip(x, views, strict=True)
+    return problems, torch.stack([symmetry.moved(pair, view) for pair, view in pairs])
 
 
 def _repeated(

@@ -52,6 +52,7 @@ class TrainConfig:
         weighting: "edm" or "min_snr": how noise levels count in the loss.
         data: File or folder of problems made by `data.make`, which every epoch repeats.
         stored: Number of problems that every epoch repeats; 0: each is new.
+        augment: Turn and reflect problems that are repeated, at random.
         p_mean: Mean of ln sigma.
         p_std: Standard deviation of ln sigma.
         task_probabilities: One for each of `tasks.TASKS`.
@@ -91,6 +92,7 @@ class TrainConfig:
     weighting: str = "edm"
     data: str | None = None
     stored: int = 0
+    augment: bool = False
     p_mean: float = 0.0
     p_std: float = 1.6
     task_probabilities: tuple[float, ...] = TASK_PROBABILITIES
@@ -151,6 +153,11 @@ class TrainConfig:
         if self.images < self.batch:
             raise ConfigError(
                 f"images={self.images} is less than one batch of {self.batch}"
+            )
+        if self.augment and not (self.stored or self.data):
+            raise ConfigError(
+                "augment=True turns problems that are repeated, but each is new here: "
+                "leave it out, or give stored or data"
             )
         if self.stored and self.data:
             raise ConfigError(

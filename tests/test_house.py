@@ -49,7 +49,7 @@ model lifted
 memory
 sample precision anatomy
 solver
-baselines
+baselines symmetry
 methods
 solve
 parallel teams results
