@@ -53,3 +53,15 @@ def test_few_sensors_say_nothing_of_their_noise():
 
     assert seen.mask.sum() <= 3
     assert not lifts.noise_of(pde, seen).any()
+
+
+def test_of_very_many_sensors_some_say_enough():
+    pde = pdes.load("helmholtz", size=48)
+    problems = cells.benchmark(pde, 4, split="validation").hiding(noise=0.5)
+    seen = cells.observation_of(problems, "inverse", "noisy")
+
+    found = lifts.noise_of(pde, seen)[:, 1] / problems.statistics.std[1]
+
+    assert (found / 0.5 - 1).abs().max() < 0.1
+    clean = cells.observation_of(problems, "inverse", "full")
+    assert not lifts.noise_of(pde, clean).any()

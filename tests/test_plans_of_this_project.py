@@ -55,7 +55,12 @@ def there(tmp_path_factory):
             return name if name in shipped else str(out)
         pde = name.rpartition("-")[0]
         config = TrainConfig(
-            pde=pde, options=pdes.quick(pde), size=16, preset="tiny", images=320
+            method="prisma-l" if name.endswith("L") else "prisma",
+            pde=pde,
+            options=pdes.quick(pde),
+            size=16,
+            preset="tiny",
+            images=320,
         )
         state = train.begin(config, folder / f"{name}-run")
         for _ in train.watched(state, folder / f"{name}-run"):

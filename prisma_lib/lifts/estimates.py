@@ -6,6 +6,7 @@ from functools import lru_cache, singledispatch
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn import functional
 
 from prisma_lib.errors import ConfigError
 from prisma_lib.lifts.kriging import Estimate
@@ -14,6 +15,7 @@ from prisma_lib.lifts.sensors import Problems, Sensors
 from prisma_lib.observed import Values
 from prisma_lib.pdes.base import PDE
 
+_COARSE = 32  # points on which a smooth variance is computed
 # Training problems on which the error of a rule is measured.
 MEASURED = 128
 
@@ -70,7 +72,16 @@ def passed_on(pde: PDE, sd: Values, error: float | Float[Tensor, "c x y"]) -> Va
 
 @lru_cache(maxsize=8)
 def _nonlinear(pde: PDE, device: torch.device) -> Float[Tensor, "c x y"]:
-    """Returns the variance of solutions that is not linear in the whole input."""
+    """Returns the variance of solutions that is not linear in the whole input.
+
+    It is smooth: a coarse grid is enough, where a fine one takes too much memory.
+    """
+    if pde.size > _COARSE:
+        coarse = _nonlinear(pde.resized(_COARSE), device)
+        fine: Tensor = functional.interpolate(
+            coarse[None], pde.grid.shape, mode="bilinear", align_corners=True
+        )
+        return fine[0]
     split, shape = pde.channels[0], (1, sum(pde.channels), *pde.grid.shape)
     values = torch.zeros(shape, dtype=torch.float64, device=device)
     seen = torch.zeros(shape, dtype=torch.bool, device=device)

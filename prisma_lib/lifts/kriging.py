@@ -83,6 +83,7 @@ class Kriging:
     def __init__(self, prior: Prior) -> None:
         self.prior = prior
         self._spectra: dict[bytes, _Spectrum] = {}
+        self._decompositions: dict[bytes, tuple[Tensor, Tensor]] = {}
 
     def __call__(self, sensors: Sensors) -> Estimate:
         """Estimates all values, and the standard deviation of the error of each."""
@@ -107,17 +108,20 @@ class Kriging:
         return mean.unflatten(1, shape), sd.unflatten(1, shape)
 
     def spectrum(
-        self, seen: Int[Tensor, " m"]
+        self, seen: Int[Tensor, " m"], keep: bool
     ) -> tuple[Float[Tensor, " m"], Float[Tensor, "m m"]]:
         """Returns eigenvalues and eigenvectors of the covariance of some values.
 
         Args:
             seen: Their flat numbers.
+            keep: Keep the answer: the same values will come again.
         """
-        if len(seen) % self.prior.mean[0].numel() == 0:  # whole fields come again
-            known = self._kept(seen)
-            return known.values, known.vectors
+        key = seen.cpu().numpy().tobytes()
+        if key in self._decompositions:
+            return self._decompositions[key]
         values, vectors = torch.linalg.eigh(self.prior.rows(seen)[:, seen])
+        if keep:
+            self._decompositions[key] = values, vectors
         return values, vectors
 
     def _by_factor(
