@@ -237,8 +237,31 @@ def bench(rows: Sequence[Row], _paper: Paper) -> str:
     return "\n".join(lines).rstrip()
 
 
+def models(rows: Sequence[Row], _paper: Paper) -> str:
+    """Formats what the cards of models say of one draw, and the lift beside it."""
+    names = {row["model"]: row["images_seen"] for row in rows}
+    ours = ("PRISMA", "PRISMA-L")
+    value = {
+        (r["model"], r["method"], (r["direction"], r["regime"])): r["value"]
+        for r in rows
+    }
+    heads = dict.fromkeys(cell for _, method, cell in value if method in ours)
+
+    def said(model: str, cell: tuple[str, str]) -> str:
+        own = next((v for m in ours if (v := value.get((model, m, cell)))), None)
+        lift = value.get((model, "lift", cell))
+        return NOTHING if own is None else f"{own} ({lift or NOTHING})"
+
+    lines = [
+        [name, str(seen), *(said(name, cell) for cell in heads)]
+        for name, seen in names.items()
+    ]
+    return sheet(["model", "problems seen", *(", ".join(c) for c in heads)], lines)
+
+
 BLOCKS: dict[str, Maker] = {
     **dict.fromkeys(pdes.names(), benchmark),
+    "models": models,
     "bench": bench,
     "ranks": listed(
         {

@@ -11,9 +11,10 @@ that `markdown.BLOCKS` has.
 import argparse
 import csv
 import io
+import json
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -62,18 +63,21 @@ class Report:
         rows: Result rows of all sweeps, by the name of their file.
         paper: The paper's numbers.
         entries: Entries of the tables of errors.
+        models: Rows of errors in the cards of the models that ship, with the columns
+            `model` and `images_seen`.
     """
 
     rows: Mapping[str, Sequence[results.Row]]
     paper: Paper
     entries: Sequence[Entry]
+    models: Sequence[results.Row] = ()
 
     @classmethod
     def read(cls, folder: Path) -> "Report":
         """Reads all results.
 
         Args:
-            folder: Holds `results/*.csv` and `tables/paper.csv`.
+            folder: Holds `results/*.csv`, `tables/paper.csv` and `models/*/card.json`.
 
         Raises:
             DataError: When a file cannot be used.
@@ -81,7 +85,8 @@ class Report:
         paths = sorted((folder / "results").glob("*.csv"))
         rows = {path.stem: results.read(path) for path in paths}
         paper = Paper.read(folder / "tables" / "paper.csv")
-        return cls(rows, paper, entries((r for f in rows.values() for r in f), paper))
+        every = entries((r for f in rows.values() for r in f), paper)
+        return cls(rows, paper, every, [*_in_cards(folder / "models")])
 
     def tables(self) -> dict[str, Table]:
         """Makes every table, by the name of its file."""
@@ -99,6 +104,15 @@ class Report:
             ],
             "claims": claims(self.entries, every, self.paper),
         }
+
+
+def _in_cards(folder: Path) -> Iterator[results.Row]:
+    for path in sorted(folder.glob("*/card.json")):
+        card = json.loads(path.read_text("utf-8"))
+        about = {"model": card.get("name", path.parent.name)}
+        about["images_seen"] = card.get("training", {}).get("images_seen", "")
+        for row in card.get("errors", []):
+            yield {**row, **about}
 
 
 def line(entry: Entry) -> dict[str, object]:
@@ -149,6 +163,7 @@ def filled(text: str, report: Report) -> str:
             body = markdown.regime([e for e in report.entries if e.regime == name])
         elif name in markdown.BLOCKS:
             rows = report.rows.get(name) or tables.get(name, [])
+            rows = report.models if name == "models" else rows
             body = markdown.BLOCKS[name](rows, report.paper) if rows else ""
         else:
             raise unknown_name("block", name, [*markdown.BLOCKS, *REGIMES])

@@ -1,6 +1,7 @@
 """The README's numbers are those of the result files."""
 
 import csv
+import json
 import math
 import shutil
 
@@ -148,6 +149,32 @@ def test_every_block_is_written_for_rows_without_numbers_and_of_any_equation(pro
     assert "| cpu | C19 |" not in text
     assert "others the recorded rows do not tell." in text
     assert "nan]" not in text
+
+
+def test_models_are_listed_with_the_errors_of_their_cards(project):
+    cards = {
+        "darcy-32": [row("PRISMA", "forward", "full", 2.0)],
+        "darcy-32L": [
+            row("PRISMA-L", "forward", "full", 0.5),
+            row("lift", "forward", "full", 0.75),
+            row("lift", "inverse", "full", 4.0),
+        ],
+    }
+    for name, errors in cards.items():
+        folder = project / "outputs" / "models" / name
+        folder.mkdir(parents=True)
+        card = {"name": name, "errors": errors, "training": {"images_seen": 64}}
+        (folder / "card.json").write_text(json.dumps(card))
+    block = "<!-- models:start -->\n<!-- models:end -->\n"
+    (project / "README.md").write_text(block)
+
+    found = report.Report.read(project / "outputs")
+    assert report.main(["--root", str(project)]) == 0
+
+    assert "| darcy-32 | 64 | 2.0 (–) |" in (project / "README.md").read_text()
+    assert "| darcy-32L | 64 | 0.5 (0.75) |" in (project / "README.md").read_text()
+    # A card repeats what is recorded; no table may count it twice.
+    assert [entry.method for entry in found.entries].count("PRISMA") == 2
 
 
 def test_grids_of_one_equation_are_tables_of_their_own():
