@@ -110,7 +110,7 @@ def table(
     """Evaluates a model and every anchor in all cells of its equation.
 
     Args:
-        model: A PRISMA model.
+        model: A model of PRISMA or PRISMA-L.
         n: Number of test problems.
         steps: Sampler steps.
         seed: Seed of the test problems.
@@ -122,7 +122,7 @@ def table(
     for cell in cells(model.pde):
         rows += _anchored(problems, cell, **labels)
         rows += evaluate(
-            prisma, problems, *cell, method="PRISMA", steps=steps, **labels
+            prisma, problems, *cell, method=model.title, steps=steps, **labels
         )
     return rows
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from prisma_lib import cells, data, lifts, pdes, solve
+from prisma_lib import cells, data, evaluate, lifts, pdes, solve
 from prisma_lib.edm import SIGMA_DATA, Schedule
 from prisma_lib.errors import ConfigError, ShapeError
 from prisma_lib.lifted import LEAST, PrismaL
@@ -253,6 +253,13 @@ def test_prisma_is_told_of_no_noise(pde, pairs):
 def test_impossible_noise_is_refused(pde, pairs, sd):
     with pytest.raises(ConfigError, match="noise_sd="):
         solve(build(pde), pairs[0], steps=2, noise_sd=sd)
+
+
+def test_its_rows_have_its_own_name(pde):
+    rows = evaluate.table(build(pde), n=2, steps=1)
+
+    assert {"PRISMA-L", "lift"} < {row["method"] for row in rows}
+    assert "PRISMA" not in {row["method"] for row in rows}
 
 
 def test_an_unknown_residual_state_is_refused():
