@@ -30,8 +30,6 @@
 # variants. About ten minutes on two cores.
 
 # %%
-import time
-from dataclasses import replace
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -47,15 +45,13 @@ from prisma_lib import (
     checkpoints,
     galleries,
     lifts,
-    markdown,
     plots,
     provenance,
-    results,
     verdicts,
 )
 from prisma_lib.edm import Schedule
 from prisma_lib.judge import answered
-from prisma_lib.results import write_metrics
+from prisma_lib.results import read, settings, write_metrics
 from prisma_lib.screen import screen
 from prisma_lib.solver import PrismaSolver
 from prisma_lib.symmetry import SymmetricSolver
@@ -127,7 +123,7 @@ def value(method, where, more="", metric=None):
         if row["method"] == method
         and (row["direction"], row["regime"]) == where
         and row["metric"] == (metric or pde.error(where[0]))
-        and results.settings(row).get("mean_of", "") == more
+        and settings(row).get("mean_of", "") == more
     ]
     return float(found[0]["value"]) if found else None
 
@@ -167,14 +163,14 @@ if here:
         plan, scale, file, "cpu", n, only="darcy-*", folder=folder / "trained"
     ):
         print(f"trained {run}")
-trained = [row for row in results.read(file) if row["scale"] == scale]
+trained = [row for row in read(file) if row["scale"] == scale]
 table = ablations.averaged(trained)
 if table:
     figure = charts.variants(table)
     figure.savefig(folder / "variants.png", dpi=150)
     plt.show()
     shown = pd.DataFrame(table)
-    shown["variant"] = [results.settings(row)["variant"] for row in table]
+    shown["variant"] = [settings(row)["variant"] for row in table]
     shown["error, %"] = [
         "{:.2f} [{:.2f}, {:.2f}]".format(*(float(row[k]) for k in cols))
         for row in table
@@ -191,7 +187,12 @@ else:
 # Around the lift there is little left to draw, so that few steps go a long way. The
 # multistep sampler needs one call a step, Heun's method, the paper's, two.
 
+
 # %%
+def tagged(answer, tag):
+    return [row | {"setting": f"{row['setting']};{tag}"} for row in answer.rows()]
+
+
 swept = []
 for sampler, counts in (("multistep", fewer), ("heun", [steps])):
     for count in counts:
@@ -203,12 +204,13 @@ for sampler, counts in (("multistep", fewer), ("heun", [steps])):
                 samples=min(samples, 4),
                 scale=scale,
             )
-            swept += replace(found, suffix=f";sampler={sampler}").rows()
+            swept += tagged(found, f"sampler={sampler}")
+
+# %%
 calls = pd.DataFrame(swept)
-calls["sampler"] = [results.settings(row)["sampler"] for row in swept]
+calls["sampler"] = [settings(row)["sampler"] for row in swept]
 calls["what"] = [
-    "mean of draws" if "mean_of" in results.settings(row) else "one draw"
-    for row in swept
+    "mean of draws" if "mean_of" in settings(row) else "one draw" for row in swept
 ]
 calls["cell"] = calls["direction"] + ", " + calls["regime"]
 calls["value"] = calls["value"].astype(float)
@@ -266,7 +268,7 @@ for level in (0.1, 0.5, 1.0, 2.0, 4.0):
             (found,) = answered(
                 *(solver, noisy, [where]), method=title, scale=scale, samples=1
             )
-            told += replace(found, suffix=f";noise={known.replace(' ', '_')}").rows()
+            told += tagged(found, f"noise={known.replace(' ', '_')}")
             line[f"{known}: error, %"] = float(told[-1]["value"])
         display(Markdown(", ".join(f"{k}: {v}" for k, v in line.items())))
 
@@ -286,35 +288,26 @@ if pde.dihedral:
             (found,) = answered(
                 *(each, problems, [where]), method=title, scale=scale, samples=8
             )
-            views += replace(found, suffix=f";views={kind}").rows()
+            views += tagged(found, f"views={kind}")
     seen = pd.DataFrame(views)
-    seen["views"] = [results.settings(row)["views"] for row in views]
-    seen = seen[["mean_of" in results.settings(row) for row in views]]
+    seen["views"] = [settings(row)["views"] for row in views]
+    seen = seen[["mean_of" in settings(row) for row in views]]
     display(seen.pivot(index=["direction", "regime"], columns="views", values="value"))
 
 # %% [markdown]
 # ## What the estimate costs
 #
-# It is made once a solve, whatever the number of steps and draws. Sparse problems do
-# not share their masks, which is the dear case.
+# It is made once a solve, whatever the number of steps and draws; sparse problems do
+# not share their masks, which is the dear case. Milliseconds a problem, and their share
+# of one draw:
 
 # %%
-lifts.prepare(pde)
-costs = []
-for where in every:
-    seen = cells.observation_of(problems, *where)
-    noise = problems.noise_sd(where[1])
-    lifts.lift(pde, seen, noise)
-    began = time.perf_counter()
-    lifts.lift(pde, seen, noise)
-    spent = (time.perf_counter() - began) / problems.n
-    draw = next(
-        float(row["seconds_per_sample"])
-        for row in rows
-        if row["method"] == title and (row["direction"], row["regime"]) == where
-    )
-    costs.append([", ".join(where), f"{1e3 * spent:.2f}", f"{100 * spent / draw:.1f}"])
-display(Markdown(markdown.sheet(["cell", "ms a problem", "% of a draw"], costs)))
+seconds = pd.DataFrame(rows)
+seconds = seconds[seconds["method"].isin(["lift", title])]
+seconds["ms"] = 1e3 * seconds["seconds_per_sample"].astype(float)
+seconds = seconds.pivot_table("ms", ["direction", "regime"], "method")
+seconds["%"] = 100 * seconds["lift"] / seconds[title]
+display(seconds.round(2))
 
 # %% [markdown]
 # ## The answer
