@@ -186,7 +186,10 @@ class TrainConfig:
         for name in settings:
             if name not in known:
                 raise unknown_name("training setting", name, known)
-        return replace(cls(), **settings)
+        values = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in settings.items()
+        }
+        return replace(cls(), **values)
 
 
 def check_mapping(name: str, value: object) -> None:
