@@ -186,7 +186,7 @@ class TrainConfig:
         for name in settings:
             if name not in known:
                 raise unknown_name("training setting", name, known)
-        values = {
+        values: dict[str, Any] = {
             k: tuple(v) if isinstance(v, list) else v for k, v in settings.items()
         }
         return replace(cls(), **values)
