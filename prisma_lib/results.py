@@ -136,6 +136,8 @@ def spoken(row: Mapping[str, Any]) -> str:
     if missing(row):
         return missing(row)
     value, low, high = (number(row, name) for name in ("value", "low", "high"))
+    if low is None or high is None:  # of problems that share a trajectory
+        return f"{value:.3g} %"
     return f"{value:.3g} % [{low:.3g}, {high:.3g}]"
 
 

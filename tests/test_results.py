@@ -191,3 +191,5 @@ def test_a_number_is_said_with_its_interval_or_why_there_is_none():
 
     assert results.spoken(number) == "12.3 % [11.9, 13.1]"
     assert results.spoken({"value": ""}) == "no value was recorded"
+    # One trajectory alone has no interval.
+    assert results.spoken({"value": "12.345", "low": "", "high": ""}) == "12.3 %"
