@@ -102,8 +102,11 @@ def choose(
         config: Settings of the run.
         numbers: Numbers of the images.
     """
-    heads = _heads(config, numbers)
-    choices = keyed_uniform(config.seed, heads, (CHOICES,), "training choices")
+    choices = keyed_uniform(config.seed, numbers, (CHOICES,), "training choices")
+    level = choices[:, 3]
+    if config.group > 1:
+        heads = _heads(config, numbers)
+        choices = keyed_uniform(config.seed, heads, (CHOICES,), "training choices")
     task, coin, rate, _ = choices.unbind(1)
     if config.group > 1:  # few groups in a batch: spread evenly over the tasks
         groups = config.batch // config.group
@@ -112,7 +115,6 @@ def choose(
     rates = sample_rates(
         coin, rate, config.p_min, config.p_max, mixture=config.mask_mixture
     )
-    level = keyed_uniform(config.seed, numbers, (CHOICES,), "training choices")[:, 3]
     return tasks, rates, _levels(config, numbers, level)
 
 
@@ -135,7 +137,7 @@ def _mask(
     drawn = (1, n1, n2) if pde.sensors == "points" else (1, 1, n2)  # or whole columns
     points = uniform(config.seed, heads, drawn, "training mask").expand(-1, 1, n1, n2)
     both = torch.zeros(len(heads), dtype=torch.bool)
-    if config.both or len(config.layouts) > 1:
+    if config.both or config.layouts != ("points",):
         chosen = keyed_uniform(config.seed, heads, (2,), "sensor choices")
         both = chosen[:, 0] < config.both
         which = (chosen[:, 1] * len(config.layouts)).long().tolist()

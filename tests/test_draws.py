@@ -150,6 +150,14 @@ def test_sensors_stand_in_every_layout():
     assert (~(columns | patched | window)).any()
 
 
+def test_one_layout_alone_is_the_layout_of_all():
+    found = drawn(replace(NOISY, layouts=("columns",), both=0.0), 0)
+    mask = found.mask[(found.tasks == 3) | (found.tasks == 4)].amax(1)
+
+    assert len(mask)
+    assert torch.equal(mask, mask[:, :1].expand_as(mask))
+
+
 def test_half_of_all_sensors_have_no_noise_and_others_any_level():
     found = [drawn(NOISY, step).sensors for step in range(100)]
     level = torch.cat([each.sd[::8] for each in found]).flatten() / 0.5
