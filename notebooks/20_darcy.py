@@ -44,6 +44,7 @@ from prisma_lib.results import write_metrics
 model_name: str = "darcy-32"  # a model, or the folder of one
 methods: list[str] = [  # those without weights are left out
     "prisma",
+    "prisma-l",
     "pinn",
     "fno",
     "pino",

@@ -17,8 +17,9 @@
 # calibration means: whether intervals hold the truth as often as they say, and for two
 # equations whether the draws are those of the exact posterior.
 #
-# Needs: the shipped model `darcy-32`; `poisson-32` and `helmholtz-32` where they are.
-# Runs in about 25 minutes on two cores; the answer is printed at the end.
+# Needs: the shipped model `darcy-32`; `poisson-32` and `helmholtz-32`, and their models
+# of PRISMA-L, where they are. Runs in about 30 minutes on two cores; the answer is
+# printed at the end.
 
 # %%
 from pathlib import Path
@@ -42,6 +43,7 @@ from prisma_lib.solve import PrismaSolver
 # %% tags=["parameters"]
 model_name: str = "darcy-32"  # a shipped model, or the folder of one
 exact_names: list[str] = ["poisson-32", "helmholtz-32"]  # of known posterior
+lifted: bool = True  # judge the models of PRISMA-L beside them, which end in an L
 regimes: list[str] = ["full", "sparse", "noisy"]  # what is observed of the pressure
 n: int = 64  # unseen test problems that get 19 draws
 many: int = 16  # of these, the problems that get 99 draws
@@ -177,7 +179,8 @@ display(*map(table, names))
 
 # %%
 def panel(axis, ensembles, truth, title, judged=None):
-    for (name, each), place in zip(ensembles.items(), (-0.2, 0.2), strict=False):
+    places = (-0.2, 0.2, 0.0)
+    for (name, each), place in zip(ensembles.items(), places, strict=False):
         if name == "two values":
             judged = (each != truth).any(0)
         value, low, high = calibration.histogram(
@@ -204,8 +207,8 @@ plt.show()
 # ## Where the posterior is known
 #
 # Poisson's and Helmholtz' equations with Gaussian sources have a Gaussian posterior in
-# closed form. Beside PRISMA we judge as many draws of the exact posterior: what they
-# miss is chance.
+# closed form. Beside PRISMA, and our PRISMA-L (see 34_physics_lift), we judge as many
+# draws of the exact posterior: what they miss is chance.
 #
 # The edge, where the solution is zero in every problem, counts in no interval.
 
@@ -213,33 +216,41 @@ plt.show()
 CELLS = [(d, r) for d in ("forward", "inverse") for r in ("sparse", "noisy")]
 
 
-def beside(network, problems, direction, regime):
+# %%
+def loaded(name):
+    found = []
+    for each in [name, f"{name}L"] if lifted else [name]:
+        try:
+            found.append(load(each))
+        except CheckpointError as error:
+            print(f"left out: {error}")
+    return found
+
+
+def beside(networks, problems, direction, regime):
     pde = problems.pde
     seen = evaluate.observation_of(problems, direction, regime)
     exact = gaussian_posterior(pde, seen, problems.noise_sd(regime))
     part = 1 if direction == "forward" else 0
     truth = (problems.a, problems.u)[part]
     key = torch.Generator().manual_seed(seed)
-    both = {"exact posterior": exact.sample(19, key)[part].float()}
-    both["PRISMA"] = ensemble(network, problems, direction, regime, 19)
+    answers = {"exact posterior": exact.sample(19, key)[part].float()}
+    for network in networks:
+        answers[network.title] = ensemble(network, problems, direction, regime, 19)
     known = exact.mean()[part], exact.std()[part]
     varies = truth.std(0, keepdim=True) > 0
-    return both, truth, known, varies.expand_as(truth)
+    return answers, truth, known, varies.expand_as(truth)
 
 
 # %%
 compared = {}
 for name in exact_names:
-    try:
-        network = load(name)
-    except CheckpointError as error:
-        print(f"left out: {error}")
-        continue
-    problems = evaluate.benchmark(network.pde, exact_n, seed)
-    for cell in CELLS:
-        both, truth, known, judged = beside(network, problems, *cell)
-        compared[name, *cell] = both, truth, known, judged
-        for method, each in both.items():
+    networks = loaded(name)
+    for cell in CELLS if networks else []:
+        problems = evaluate.benchmark(networks[0].pde, exact_n, seed)
+        answers, truth, known, judged = beside(networks, problems, *cell)
+        compared[name, *cell] = answers, truth, known, judged
+        for method, each in answers.items():
             found = calibration.measures(each, truth, judged, seed)
             found |= calibration.distances(each, *known, seed)
             width = each.double().std(0).flatten(1).mean(1)
@@ -262,17 +273,17 @@ if compared:
     display(table("spread_error_pearson_r").query("pde != 'darcy'"))
 
 # %%
-for (name, direction, regime), (both, truth, known, _) in compared.items():
+for (name, direction, regime), (answers, truth, known, _) in compared.items():
     if (direction, regime) == ("inverse", "sparse"):
         lines = []
-        for method, each in both.items():
+        for method, each in answers.items():
             kept = known if method == "exact posterior" else (each.mean(0), each.std(0))
             line = [plots.Panel(truth[0, 0], "truth", like="field")]
             line += [plots.Panel(kept[0][0, 0], "mean", like="field")]
             line += [plots.Panel(d[0, 0], "draw", like="field") for d in each[:2]]
             lines.append([*line, plots.Panel(kept[1][0, 0], "std")])
         print(f"{name}: a from 3 % of the points of u")
-        plots.grid(lines, list(both)).savefig(Path(out) / f"{name}.png", dpi=150)
+        plots.grid(lines, list(answers)).savefig(Path(out) / f"{name}.png", dpi=150)
         plt.show()
 
 # %%
@@ -281,8 +292,8 @@ if compared:
         figure, axes = plt.subplots(1, len(CELLS), figsize=(11, 2.9))
         (first, *_) = compared
         for axis, cell in zip(axes, CELLS, strict=True):
-            both, truth, _, judged = compared[first[0], *cell]
-            panel(axis, both, truth, " ".join([first[0], *cell]), judged)
+            answers, truth, _, judged = compared[first[0], *cell]
+            panel(axis, answers, truth, " ".join([first[0], *cell]), judged)
     figure.savefig(Path(out) / "exact_ranks.png", dpi=150)
     plt.show()
 

@@ -25,6 +25,9 @@ from prisma_lib.pdes.base import PDE
 from prisma_lib.solver import PrismaSolver, Solver
 from prisma_lib.tables import EXACT, MEAN, ROUNDING
 
+# Calls that are enough for PRISMA-L: 34_physics_lift finds them on validation problems.
+FEWEST = 6
+
 
 @dataclass(frozen=True)
 class Contest:
@@ -40,6 +43,7 @@ class Contest:
         samples: Draws per problem with these steps; the mean of all is a row.
         scale: Name of the scale, for the rows.
         lifted: The model of PRISMA-L, which answers like PRISMA.
+        fewest: Calls of the multistep sampler with which PRISMA-L answers once more.
     """
 
     model: Prisma
@@ -50,6 +54,7 @@ class Contest:
     samples: int = 1
     scale: str = "cpu"
     lifted: Prisma | None = None
+    fewest: int = FEWEST
 
     def prisma(self, steps: int | None = None) -> PrismaSolver:
         """Returns PRISMA with a number of steps, by default the first of `steps`."""
@@ -80,8 +85,8 @@ class Contest:
 
         Returns:
             Answers of the honest baselines, then of the rivals in their cells, then of
-            PRISMA-L and PRISMA: with all of their steps, and on the few problems of
-            each slow rival.
+            PRISMA-L and PRISMA: with all of their steps, PRISMA-L with the fewest
+            calls, and on the few problems of each slow rival.
         """
         found = [answer for cell in wanted for answer in self._honest(cell)]
         few: dict[tuple[int, ...], None] = {}
@@ -92,12 +97,7 @@ class Contest:
             few |= {answer.problems.numbers: None for answer in theirs}
             found += theirs
         few.pop(self.problems.numbers, None)
-        ours = [
-            answer
-            for model in self.ours
-            for steps in self.steps
-            for answer in self._own(model, wanted, steps)
-        ]
+        ours = [answer for solver in self._own() for answer in self._of(solver, wanted)]
         places = {number: i for i, number in enumerate(self.problems.numbers)}
         parts = [[places[number] for number in numbers] for numbers in few]
         return [*found, *(answer.part(p) for p in parts for answer in ours), *ours]
@@ -112,17 +112,24 @@ class Contest:
                 scale=self.scale,
             )
 
-    def _own(
-        self, model: Prisma, wanted: Sequence[Cell], steps: int
-    ) -> Iterator[Answer]:
-        solver = PrismaSolver(model, Schedule(steps))
+    def _own(self) -> Iterator[PrismaSolver]:
+        for model in self.ours:
+            for steps in self.steps:
+                yield PrismaSolver(model, Schedule(steps))
+            if isinstance(model, PrismaL):
+                yield PrismaSolver(model, Schedule(self.fewest), sampler="multistep")
+
+    def _of(self, solver: PrismaSolver, wanted: Sequence[Cell]) -> Iterator[Answer]:
+        usual = solver.schedule.steps == self.steps[0] or solver.sampler != "heun"
         for cell in wanted:
-            yield from answered(
+            (answer,) = answered(
                 *(solver, self.problems, [cell]),
-                method=model.title,
-                samples=self.samples if steps == self.steps[0] else 1,
+                method=solver.model.title,
+                samples=self.samples if usual else 1,
                 scale=self.scale,
             )
+            heun = solver.sampler == "heun"
+            yield replace(answer, suffix="" if heun else f";sampler={solver.sampler}")
 
     def solvers(self, cell: Cell) -> dict[str, Solver]:
         """Returns who answers a cell, by the title of their rows.
@@ -259,17 +266,15 @@ def rows_of(
         of each other method on the same problems, unless that is rounding.
     """
     rows = [row for answer in answers for row in answer.rows(further)]
-    # PRISMA's last answers are those on all problems, the first of them with its steps.
-    leading: dict[Cell, Answer] = {}
+    # Of several answers of a method that on most problems counts, with its first steps.
+    leading: dict[tuple[Cell, str], Answer] = {}
     for answer in answers:
-        known = leading.get(answer.cell)
-        if answer.method == OURS and (
-            known is None or answer.problems.n > known.problems.n
-        ):
-            leading[answer.cell] = answer
-    for answer in answers:
-        mine = leading.get(answer.cell)
-        rival = answer.method != OURS and answer.a is not None
+        known = leading.get((answer.cell, answer.method))
+        if known is None or answer.problems.n > known.problems.n:
+            leading[answer.cell, answer.method] = answer
+    for (cell, method), answer in leading.items():
+        mine = leading.get((cell, OURS))
+        rival = method != OURS and answer.a is not None
         if mine and rival and answer.errors().mean() >= ROUNDING:
             rows.append(mine.over(answer))
     return rows

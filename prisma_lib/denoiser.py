@@ -1,9 +1,12 @@
 """What all denoisers have in common: grids, observations, and the error of training."""
 
 from abc import abstractmethod
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from prisma_lib.checks import warn_of_range
 from prisma_lib.edm import SIGMA_DATA, Levels
@@ -14,6 +17,8 @@ from prisma_lib.pdes.base import PDE, Statistics
 from prisma_lib.units import Errors, Normalised, Told
 
 Network = TypeVar("Network", bound="Denoiser")
+
+COORDINATES = 2
 
 
 class Denoiser(Normalised):
@@ -148,3 +153,28 @@ def check_grid(shape: tuple[int, int], factor: int) -> None:
                 f"{factor.bit_length() - 1} times: points per axis must be a multiple "
                 f"of {factor}, such as {below} or {below + factor}"
             )
+
+
+# Every call needs it, and its numbers would have to travel to the device.
+@lru_cache(maxsize=32)
+@torch.inference_mode(False)
+def place(pde: PDE, dtype: torch.dtype, device: torch.device) -> Float[Tensor, "_ x y"]:
+    """Returns what a network is told of every point, the same in all problems.
+
+    Returns:
+        Coordinates as shares of the domain, less one half, and what drives the equation
+        there, of largest size 1. A network that has to find a force of the equation as
+        a function of the coordinates needs thousands of problems for each wave of it.
+    """
+    grid = pde.grid
+    lengths = torch.tensor(grid.lengths, dtype=dtype, device=device)
+    shares = grid.coordinates(dtype, device) / lengths[:, None, None] - 0.5
+    forces = pde.forces().to(device, dtype)
+    largest = forces.abs().amax((1, 2), True)
+    forces = torch.where(largest > 0, forces / largest, 0.0)
+    return torch.cat([shares, forces])
+
+
+def places(pde: PDE) -> int:
+    """Returns the number of channels of `place`."""
+    return COORDINATES + len(pde.forces())

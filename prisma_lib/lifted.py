@@ -64,7 +64,7 @@ class PrismaL(Prisma):
 
     @property
     def inputs(self) -> int:
-        """Number of input channels but the coordinates."""
+        """Number of input channels but those of `denoiser.place`."""
         # State, observed values, mask, lift, its doubt, its weight; noise of a and u.
         return 6 * self.channels + 2
 

@@ -14,16 +14,14 @@ Reference:
 """
 
 import warnings
-from functools import cache
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from prisma_lib.denoiser import Denoiser, check_grid
+from prisma_lib.denoiser import Denoiser, check_grid, place, places
 from prisma_lib.edm import Levels, precondition
-from prisma_lib.grids import Grid
 from prisma_lib.lifts import corrections
 from prisma_lib.nn.spectral import kept_modes
 from prisma_lib.nn.sra import Strategy
@@ -36,7 +34,6 @@ from prisma_lib.units import Told
 __all__ = ["ModelConfig", "Prisma", "check_grid"]
 
 RESIDUAL_SCALARS = 2
-COORDINATES = 2
 
 
 class Prisma(Denoiser):
@@ -68,7 +65,7 @@ class Prisma(Denoiser):
         self.backbone = UNO(
             BackboneConfig(
                 inputs=self.inputs
-                + COORDINATES
+                + places(pde)
                 + concat * residuals
                 + newton * self.channels,
                 outputs=self.channels,
@@ -82,7 +79,7 @@ class Prisma(Denoiser):
 
     @property
     def inputs(self) -> int:
-        """Number of input channels but the coordinates."""
+        """Number of input channels but those of `denoiser.place`."""
         return 3 * self.channels
 
     @property
@@ -106,8 +103,8 @@ class Prisma(Denoiser):
             ShapeError: When the grid is not square or cannot be pooled.
         """
         base, out, state = self.preconditioned(x_sigma, sigma, told)
-        grid = self.pde_on((x_sigma.shape[-2], x_sigma.shape[-1])).grid
-        where = place(grid, x_sigma.dtype, x_sigma.device)
+        pde = self.pde_on((x_sigma.shape[-2], x_sigma.shape[-1]))
+        where = place(pde, x_sigma.dtype, x_sigma.device)
         where = where.expand(len(x_sigma), -1, -1, -1)
         inputs = torch.cat([state, mask, where], 1)
         residuals, summary = self.residual_levels(x_sigma, told, mask)
@@ -249,13 +246,3 @@ class Prisma(Denoiser):
 
     def _size(self, r: Float[Tensor, "b k c x y"]) -> Tensor:
         return (r.square().mean((2, 3, 4), True) + self.residual_floor.square()).sqrt()
-
-
-@cache  # every call needs it, and its numbers would have to travel to the device
-@torch.inference_mode(False)
-def place(
-    grid: Grid, dtype: torch.dtype, device: torch.device
-) -> Float[Tensor, "2 x y"]:
-    """Returns the coordinates of all points as shares of the domain, less one half."""
-    lengths = torch.tensor(grid.lengths, dtype=dtype, device=device)
-    return grid.coordinates(dtype, device) / lengths[:, None, None] - 0.5

@@ -3,6 +3,7 @@
 from abc import abstractmethod
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from prisma_lib.flows import Transport
@@ -30,6 +31,16 @@ class OneStep(PDE):
         Returns:
             Its tendency and the damping rate of each mode; see `flows.runge_kutta`.
         """
+
+    @abstractmethod
+    def force(
+        self, grid: Grid, dtype: torch.dtype, device: torch.device | None = None
+    ) -> Float[Tensor, "x y"]:
+        """Returns the forcing on a grid, physical units."""
+
+    def forces(self) -> Float[Tensor, "1 x y"]:
+        """Returns the forcing; see `PDE.forces`."""
+        return self.force(self.grid, torch.float64)[None]
 
     def stencil(self, u: Field) -> Field:
         """Takes one backward Euler step back from the first frame of `u`.

@@ -5,7 +5,15 @@ import pytest
 import torch
 from rivals import nine, untrained
 
-from prisma_lib import benchmarks, cells, checkpoints, galleries, judge, verdicts
+from prisma_lib import (
+    benchmarks,
+    cells,
+    checkpoints,
+    galleries,
+    judge,
+    tables,
+    verdicts,
+)
 from prisma_lib.answers import RATIO, SPECTRAL
 from prisma_lib.comparison import EQUAL
 from prisma_lib.errors import ConfigError
@@ -230,10 +238,15 @@ def test_prisma_l_answers_like_prisma_where_there_is_one(quick, folder):
     assert without.lifted is None
     assert "PRISMA-L was left out: no model" in without.missing[0]
     assert not contest.missing
-    for title in ("PRISMA", "PRISMA-L"):
+    counts = {"PRISMA": {2: 3, 3: 5}, "PRISMA-L": {2: 3, 3: 5, 6: 6}}
+    for title, calls in counts.items():
         mine = [x for x in answers if x.method == title]
-        assert {x.about["steps"] for x in mine} == {2, 3}
+        assert {x.about["steps"]: x.about["calls"] for x in mine} == calls
     rows = benchmarks.rows_of(answers)
-    over = {row["setting"] for row in rows if row["metric"] == RATIO}
-    assert any("over=PRISMA-L" in setting for setting in over)
+    over = [row["setting"] for row in rows if row["metric"] == RATIO]
+    assert sum("over=PRISMA-L" in setting for setting in over) == 1
+    few = [row for row in rows if row["steps"] == 6 and row["metric"] != RATIO]
+    assert len(few) == 2  # one draw, and the mean of two
+    assert all("sampler=multistep" in row["setting"] for row in few)
+    assert all(tables.entry_of(row).hidden == "rate=0.03" for row in few)
     assert [*contest.solvers(("forward", "sparse"))][:2] == ["PRISMA", "PRISMA-L"]

@@ -20,7 +20,7 @@ def place():
 def test_the_answer_is_the_sum_over_branch_and_trunk(place):
     torch.manual_seed(0)
     config = DeepONetConfig.preset("tiny", terms=3)
-    operator = DeepOperator(2 * SIZE**2, 2, config)
+    operator = DeepOperator(2 * SIZE**2, 2, 2, config)
     torch.nn.init.normal_(operator.bias)
     fields = torch.randn(4, 2, SIZE, SIZE)
 
@@ -44,7 +44,7 @@ def test_it_learns_a_separable_linear_operator(place):
         a = (torch.randn(num, 6) @ smooth).view(num, 1, SIZE, SIZE)
         return a, (a * kernel).mean((2, 3), True) * shape
 
-    operator = DeepOperator(SIZE**2, 1, DeepONetConfig.preset("tiny"))
+    operator = DeepOperator(SIZE**2, 2, 1, DeepONetConfig.preset("tiny"))
     optimiser = torch.optim.Adam(operator.parameters(), 3e-3)
     falling = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, 500)
     for _ in range(500):

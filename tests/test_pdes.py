@@ -221,6 +221,16 @@ def test_a_resized_equation_keeps_its_constants(pde):
     assert other.coefficients == pde.coefficients
 
 
+def test_forces_are_what_moves_a_state_of_rest(pde):
+    only(pde, "one_step")
+    a, u = (torch.zeros(1, channels, 32, 32) for channels in pde.channels)
+
+    forces = pde.forces()
+
+    assert forces.abs().max() > 0
+    torch.testing.assert_close(pde.residual(a, u)[0, :1].double(), -forces)
+
+
 def test_coefficients_are_plain_and_complete(pde):
     assert set(pde.options) <= set(pde.coefficients)
     assert pde.coefficients

@@ -30,11 +30,10 @@ from torch import nn
 
 from prisma_lib.baselines.operators import Operators, Place
 from prisma_lib.checks import check_count
+from prisma_lib.denoiser import places
 from prisma_lib.errors import ShapeError
 from prisma_lib.pdes.base import PDE, Field
 from prisma_lib.presets import Settings
-
-COORDINATES = 2
 
 
 @dataclass(frozen=True)
@@ -82,7 +81,7 @@ class DeepONet(Operators):
     def build(self, inputs: int, outputs: int) -> nn.Module:
         """Makes an operator."""
         n1, n2 = self.pde.grid.shape
-        return DeepOperator(inputs * n1 * n2, outputs, self.config)
+        return DeepOperator(inputs * n1 * n2, places(self.pde), outputs, self.config)
 
     def on(self, shape: tuple[int, int]) -> PDE:
         """Returns the equation on its own grid.
@@ -105,15 +104,18 @@ class DeepOperator(nn.Module):
 
     Args:
         sensors: Numbers that the branch reads.
+        numbers: Numbers that the trunk reads of a point.
         outputs: Channels of the output field.
         config: Its settings.
     """
 
-    def __init__(self, sensors: int, outputs: int, config: DeepONetConfig) -> None:
+    def __init__(
+        self, sensors: int, numbers: int, outputs: int, config: DeepONetConfig
+    ) -> None:
         super().__init__()
         width, terms = [config.width] * config.layers, config.terms
         self.branch = _dense([sensors, *width, outputs * terms])
-        self.trunk = nn.Sequential(_dense([COORDINATES, *width, terms]), nn.GELU())
+        self.trunk = nn.Sequential(_dense([numbers, *width, terms]), nn.GELU())
         self.bias = nn.Parameter(torch.zeros(outputs, 1, 1))
 
     def forward(self, field: Field, place: Place) -> Field:

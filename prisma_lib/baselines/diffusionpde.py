@@ -45,7 +45,6 @@ from prisma_lib.baselines.published import Residual, published_residual
 from prisma_lib.edm import SIGMA_DATA
 from prisma_lib.errors import ConfigError
 from prisma_lib.fields import GRFNoise
-from prisma_lib.grids import Grid
 from prisma_lib.nn.unet import ConvUNet
 from prisma_lib.observe import Pair
 from prisma_lib.pdes.base import PDE
@@ -150,7 +149,7 @@ class DiffusionPDE(Prior):
         )
 
     def call(
-        self, x: Pair, noise_level: Float[Tensor, " b"], grid: Grid
+        self, x: Pair, noise_level: Float[Tensor, " b"], pde: PDE
     ) -> Float[Tensor, "b c x y"]:
         """Evaluates the U-Net."""
         out: Tensor = self.backbone(x, noise_level)

@@ -35,11 +35,10 @@ from torch import Tensor, nn
 
 from prisma_lib.baselines.operators import Operators, Place
 from prisma_lib.checks import check_count, check_number
+from prisma_lib.denoiser import places
 from prisma_lib.errors import ConfigError
 from prisma_lib.pdes.base import Field
 from prisma_lib.presets import Settings
-
-COORDINATES = 2
 
 
 @dataclass(frozen=True)
@@ -99,14 +98,14 @@ class FNO(Operators):
     def build(self, inputs: int, outputs: int) -> nn.Module:
         """Makes an operator."""
         ends = [0.0 if wraps else self.config.padding for wraps in self.pde.periodic]
-        return FourierOperator(inputs, outputs, self.config, ends)
+        return FourierOperator(inputs + places(self.pde), outputs, self.config, ends)
 
 
 class FourierOperator(nn.Module):
     """An FNO of neuralop whose weights are real numbers.
 
     Args:
-        inputs: Channels of the input field.
+        inputs: Channels of the input field and of the points' `Place`.
         outputs: Channels of the output field.
         config: Its settings.
         padding: Zeros at each end of each axis, as a share of its points.
@@ -121,7 +120,7 @@ class FourierOperator(nn.Module):
         super().__init__()
         self.network = _neuralop().FNO(
             n_modes=(config.modes, config.modes),
-            in_channels=inputs + COORDINATES,
+            in_channels=inputs,
             out_channels=outputs,
             hidden_channels=config.width,
             n_layers=config.layers,
@@ -137,8 +136,8 @@ class FourierOperator(nn.Module):
 
     def forward(self, field: Field, place: Place) -> Field:
         """Maps one field to the other, both normalised."""
-        coordinates = place.expand(len(field), -1, -1, -1)
-        mapped: Field = self.network(torch.cat([field, coordinates], 1))
+        where = place.expand(len(field), -1, -1, -1)
+        mapped: Field = self.network(torch.cat([field, where], 1))
         return mapped
 
 

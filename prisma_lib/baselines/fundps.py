@@ -45,15 +45,12 @@ from prisma_lib.baselines.guidance import Losses, Moment, Target, Weights
 from prisma_lib.baselines.guided import GuidedSolver, guided
 from prisma_lib.baselines.prior import Prior
 from prisma_lib.baselines.published import Residual, published_residual
-from prisma_lib.grids import Grid
-from prisma_lib.model import place
+from prisma_lib.denoiser import place, places
 from prisma_lib.nn.sra import Strategy
 from prisma_lib.nn.uno import UNO, BackboneConfig
 from prisma_lib.observe import Pair
 from prisma_lib.pdes.base import PDE
 from prisma_lib.presets import BackboneSettings
-
-COORDINATES = 2
 
 # Forward and inverse, for 500 observed points of 128 x 128; none were published for
 # whole fields.
@@ -101,7 +98,7 @@ class FunDPS(Prior):
         config = self.config
         return UNO(
             BackboneConfig(
-                inputs=self.channels + COORDINATES,
+                inputs=self.channels + places(self.pde),
                 outputs=self.channels,
                 residuals=0,
                 strategy=Strategy.NONE,
@@ -113,10 +110,10 @@ class FunDPS(Prior):
         )
 
     def call(
-        self, x: Pair, noise_level: Float[Tensor, " b"], grid: Grid
+        self, x: Pair, noise_level: Float[Tensor, " b"], pde: PDE
     ) -> Float[Tensor, "b c x y"]:
-        """Evaluates the operator on the state and the coordinates."""
-        where = place(grid, x.dtype, x.device).expand(len(x), -1, -1, -1)
+        """Evaluates the operator on the state and what is known of its points."""
+        where = place(pde, x.dtype, x.device).expand(len(x), -1, -1, -1)
         inputs = torch.cat([x, where], 1)
         out: Tensor = self.backbone(inputs, noise_level, [], x.new_zeros(len(x), 0))
         return out

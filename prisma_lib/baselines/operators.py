@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from prisma_lib import memory
 from prisma_lib.baselines.base import Baseline
 from prisma_lib.checks import warn_of_range
-from prisma_lib.denoiser import check_grid
+from prisma_lib.denoiser import check_grid, place
 from prisma_lib.edm import SIGMA_DATA, Levels
 from prisma_lib.errors import ConfigError
 from prisma_lib.observe import Observation, Pair
@@ -30,7 +30,7 @@ from prisma_lib.pdes.base import PDE, Field, Statistics
 from prisma_lib.solver import Draws
 from prisma_lib.units import Errors, Told
 
-Place = Float[Tensor, "2 x y"]
+Place = Float[Tensor, "_ x y"]
 Rows = Bool[Tensor, " b"]
 
 
@@ -81,12 +81,12 @@ class Operators(Baseline):
         Returns:
             The pairs with the answers, normalised.
         """
-        place = self._place(x)
+        where = self._place(x)
         a, u = (field.clone() for field in x.split(self.pde.channels, 1))
         if forward.any():
-            u[forward] = self.forward_operator(a[forward], place)
+            u[forward] = self.forward_operator(a[forward], where)
         if not forward.all():
-            a[~forward] = self.inverse_operator(u[~forward], place)
+            a[~forward] = self.inverse_operator(u[~forward], where)
         return torch.cat([a, u], 1)
 
     def guesses(self, x: Pair) -> tuple[Field, Field]:
@@ -98,9 +98,9 @@ class Operators(Baseline):
         Returns:
             Guesses of `a` and of `u`, physical units.
         """
-        place = self._place(x)
+        where = self._place(x)
         a, u = x.split(self.pde.channels, 1)
-        guess = self.inverse_operator(u, place), self.forward_operator(a, place)
+        guess = self.inverse_operator(u, where), self.forward_operator(a, where)
         return self.fields(torch.cat(guess, 1))
 
     def fields(self, x: Pair) -> tuple[Field, Field]:
@@ -150,10 +150,7 @@ class Operators(Baseline):
         return OperatorSolver(self)
 
     def _place(self, x: Pair) -> Place:
-        """Returns the coordinates as shares of the domain, less one half."""
-        grid = self.on((x.shape[-2], x.shape[-1])).grid
-        lengths = torch.tensor(grid.lengths, dtype=x.dtype, device=x.device)
-        return grid.coordinates(x.dtype, x.device) / lengths[:, None, None] - 0.5
+        return place(self.on((x.shape[-2], x.shape[-1])), x.dtype, x.device)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from prisma_lib.baselines.base import Baseline
 from prisma_lib.denoiser import Denoiser
 from prisma_lib.edm import Levels, precondition
-from prisma_lib.grids import Grid
 from prisma_lib.observe import Pair
 from prisma_lib.pdes.base import PDE, Statistics
 from prisma_lib.units import Told
@@ -42,14 +41,14 @@ class Prior(Denoiser, Baseline):
 
     @abstractmethod
     def call(
-        self, x: Pair, noise_level: Float[Tensor, " b"], grid: Grid
+        self, x: Pair, noise_level: Float[Tensor, " b"], pde: PDE
     ) -> Float[Tensor, "b c x y"]:
         """Evaluates the network inside the preconditioning.
 
         Args:
             x: State of unit variance.
             noise_level: c_noise of each sample.
-            grid: Where the points are.
+            pde: The equation on the grid of the state.
         """
 
     def forward(self, x_sigma: Pair, sigma: Levels) -> Pair:
@@ -67,8 +66,8 @@ class Prior(Denoiser, Baseline):
         """
         c = precondition(sigma)
         skip, out, scale = (v[:, None, None, None] for v in (c.skip, c.out, c.input))
-        grid = self.pde_on((x_sigma.shape[-2], x_sigma.shape[-1])).grid
-        return skip * x_sigma + out * self.call(scale * x_sigma, c.noise, grid)
+        pde = self.pde_on((x_sigma.shape[-2], x_sigma.shape[-1]))
+        return skip * x_sigma + out * self.call(scale * x_sigma, c.noise, pde)
 
     def denoised(self, x_sigma: Pair, sigma: Levels, told: Told, mask: Pair) -> Pair:
         """Denoises noisy states; what was observed plays no part."""

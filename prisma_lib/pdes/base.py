@@ -17,8 +17,7 @@ What may be asked of a PDE are its `directions`: forward, from `a` to `u`; inver
 `u` to `a`; reconstruct, from a part of `u` to all of it. Its `sensors` stand at points,
 or at columns: places on the last axis of a space-time grid that see all times.
 
-A new equation is a new module in this folder whose class is named in `__all__`; nothing
-else needs to change.
+A new equation is a new module here whose class `__all__` names: nothing else changes.
 """
 
 from abc import ABC, abstractmethod
@@ -84,8 +83,7 @@ class PDE(ABC):
     sensors: ClassVar[Sensors] = "points"
     # Whether turned and mirrored problems are problems of the same distribution.
     dihedral: ClassVar[bool] = False
-    # Constructor arguments of a variant whose inputs are cheap to draw, for tests and
-    # smoke runs.
+    # Constructor arguments of a variant that is cheap to draw, for tests, smoke runs.
     quick: ClassVar[dict[str, float | int | bool | str]] = {}
     # Constructor arguments of variants that must meet the contract, too.
     variants: ClassVar[tuple[dict[str, float | int | bool | str], ...]] = ()
@@ -117,6 +115,10 @@ class PDE(ABC):
     def options(self) -> dict[str, float | int | bool | str]:
         """The constructor's arguments beside `size`, by name."""
         return {}
+
+    def forces(self) -> Float[Tensor, "_ x y"]:
+        """Returns what drives the equation in space alike in all problems: nothing."""
+        return torch.empty(0, *self.grid.shape, dtype=torch.float64)
 
     def resized(self, size: int) -> "PDE":
         """Returns the same equation on a grid of `size` points per axis."""

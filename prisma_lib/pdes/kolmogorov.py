@@ -248,14 +248,14 @@ class Kolmogorov(OneStep):
         """Evaluates one step of backward Euler at every point, without aliasing."""
         self.check(a, u)
         change = (u - a) / self.interval + advection(u, self.lengths) + self.drag * u
-        f = self._force(self.grid, u.dtype, u.device)
+        f = self.force(self.grid, u.dtype, u.device)
         return change - laplacian(u, self.lengths) / self.reynolds - f
 
     def exact(self) -> tuple[Field, Field]:
         """Returns an analytic ω' and the ω from which backward Euler reaches it."""
         u, advected, diffused = exact_flow(self.grid)
         rate = advected - diffused / self.reynolds + self.drag * u
-        rate = rate - self._force(self.grid, torch.float64, None)
+        rate = rate - self.force(self.grid, torch.float64)
         return (u + self.interval * rate)[None, None], u[None, None]
 
     def _developed(self, key: int, number: int) -> Trajectory:
@@ -274,12 +274,13 @@ class Kolmogorov(OneStep):
 
     def dynamics(self, grid: Grid, device: torch.device) -> tuple[Transport, Tensor]:
         """Returns tendency and damping of Fourier coefficients; see `OneStep`."""
-        tendency = Transport(grid, self._force(grid, torch.float64, device))
+        tendency = Transport(grid, self.force(grid, torch.float64, device))
         return tendency, tendency.square / self.reynolds + self.drag
 
-    def _force(
-        self, grid: Grid, dtype: torch.dtype, device: torch.device | None
+    def force(
+        self, grid: Grid, dtype: torch.dtype, device: torch.device | None = None
     ) -> Float[Tensor, "x y"]:
+        """Returns the forcing on a grid; see `OneStep`."""
         _, y = grid.coordinates(torch.float64)
         return (-self.forcing * (self.wavenumber * y).cos()).to(device, dtype)
 

@@ -223,7 +223,7 @@ class NavierStokes(OneStep):
         return self._step(torch.cat([a, u[:, :-1]], dim=1), u)
 
     def _step(self, before: Frames, after: Frames) -> Frames:
-        f = self._forcing(self.grid, after.dtype, after.device)
+        f = self.force(self.grid, after.dtype, after.device)
         change = (after - before) / self.interval
         return change + advection(after) - self.viscosity * laplacian(after) - f
 
@@ -234,7 +234,7 @@ class NavierStokes(OneStep):
         highest mode number, 2 at first; the pair is exact as long as the grid holds it.
         """
         u, advected, diffused = exact_flow(self.grid)
-        forcing = self._forcing(self.grid, torch.float64, None)
+        forcing = self.force(self.grid, torch.float64)
         rate = advected - self.viscosity * diffused - forcing
         states = [u[None, None], (u + self.interval * rate)[None, None]]
         for _ in range(self.frames - 1):
@@ -246,12 +246,13 @@ class NavierStokes(OneStep):
 
     def dynamics(self, grid: Grid, device: torch.device) -> tuple[Transport, Tensor]:
         """Returns tendency and damping of Fourier coefficients; see `OneStep`."""
-        tendency = Transport(grid, self._forcing(grid, torch.float64, device))
+        tendency = Transport(grid, self.force(grid, torch.float64, device))
         return tendency, self.viscosity * tendency.square
 
-    def _forcing(
-        self, grid: Grid, dtype: torch.dtype, device: torch.device | None
+    def force(
+        self, grid: Grid, dtype: torch.dtype, device: torch.device | None = None
     ) -> Float[Tensor, "x y"]:
+        """Returns the forcing on a grid; see `OneStep`."""
         x, y = grid.coordinates(torch.float64)
         phase = 2 * math.pi * (x + y)
         return (self.forcing * (phase.sin() + phase.cos())).to(device, dtype)
