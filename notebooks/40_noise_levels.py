@@ -29,7 +29,13 @@ from prisma_lib import evaluate, plots, results, robustness, sweepcharts
 
 # %% tags=["parameters"]
 models: list[str] = ["darcy-32", "poisson-32", "helmholtz-32"]  # one an equation
-methods: list[str] = ["fno", "pino", "diffusionpde", "fundps"]  # if they have weights
+methods: list[str] = [  # if they have weights
+    "prisma-l",
+    "fno",
+    "pino",
+    "diffusionpde",
+    "fundps",
+]
 fractions: list[float] = [0.1, 0.3, 0.5, 0.9]  # shares of noisy points
 levels: list[float] = [0.1, 0.5, 1.0, 2.0]  # noise, in standard deviations of the field
 n: int = 64  # unseen test problems; guided methods answer the first four

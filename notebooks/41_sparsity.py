@@ -29,7 +29,13 @@ from prisma_lib import evaluate, plots, results, robustness, sensors, sweepchart
 
 # %% tags=["parameters"]
 models: list[str] = ["darcy-32", "helmholtz-32"]  # one an equation
-methods: list[str] = ["fno", "pino", "diffusionpde", "fundps"]  # if they have weights
+methods: list[str] = [  # if they have weights
+    "prisma-l",
+    "fno",
+    "pino",
+    "diffusionpde",
+    "fundps",
+]
 hidden: list[float] = [0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.97, 0.99]  # shares of points
 compared: list[float] = [0.5, 0.75, 0.9, 0.97]  # shares for all layouts and methods
 n: int = 64  # unseen test problems; guided methods answer the first four

@@ -39,7 +39,7 @@ from prisma_lib.solve import PrismaSolver
 
 # %% tags=["parameters"]
 models: list[str] = ["helmholtz-32", "navier_stokes-32"]  # those with a coefficient
-methods: list[str] = ["diffusionpde", "fundps"]  # of those that have weights
+methods: list[str] = ["prisma-l", "diffusionpde", "fundps"]  # if they have weights
 wavenumbers: list[float] = [1.0, 2.0, 3.0, 4.0]  # of Helmholtz, the trained one first
 viscosities: list[float] = [1e-3, 1e-4, 1e-5]  # of Navier-Stokes, likewise
 n: int = 64  # unseen test problems; guided methods answer the first four

@@ -14,16 +14,27 @@ from typing import Any
 
 import torch
 
-from prisma_lib import anchors, baselines, cells, checkpoints, comparison, data, results
+from prisma_lib import (
+    anchors,
+    baselines,
+    cells,
+    checkpoints,
+    comparison,
+    data,
+    methods,
+    results,
+)
 from prisma_lib.baselines import Answers
 from prisma_lib.baselines.prior import Prior
 from prisma_lib.cells import Benchmark, Cell
 from prisma_lib.edm import Schedule
 from prisma_lib.errors import CheckpointError
 from prisma_lib.judge import judge
+from prisma_lib.lifted import PrismaL
 from prisma_lib.model import Prisma
 from prisma_lib.pdes.base import PDE, Direction, Field, Statistics
 from prisma_lib.solver import PrismaSolver, Solver
+from prisma_lib.units import Normalised
 
 FEW = 4  # problems that a guided method has time for in a sweep
 OURS = "PRISMA"
@@ -34,7 +45,7 @@ class Contestant:
     """A method with its weights.
 
     Args:
-        name: "prisma", or the name of a baseline.
+        name: "prisma", "prisma-l", or the name of a baseline.
         answers: Makes its solver of a cell.
         few: Number of problems that it has time for; `None`: all.
     """
@@ -46,11 +57,13 @@ class Contestant:
     @property
     def title(self) -> str:
         """Its name in tables."""
-        return OURS if self.name == "prisma" else baselines.title(self.name)
+        kind = methods.OURS.get(self.name)
+        return kind.title if kind else baselines.title(self.name)
 
     def applies(self, pde: PDE, cell: Cell) -> bool:
         """Says whether the paper has numbers of it for such a cell."""
-        return self.name == "prisma" or baselines.applies(self.name, pde.name, *cell)
+        ours = self.name in methods.OURS
+        return ours or baselines.applies(self.name, pde.name, *cell)
 
 
 def available(names: Sequence[str]) -> tuple[list[Prisma], list[str]]:
@@ -85,8 +98,8 @@ def contestants(
     Args:
         model: PRISMA. Where it knows other coefficients than those it was trained with,
             the residuals of guided methods know them, too.
-        names: Names of baselines that are trained.
-        steps: Sampler steps of PRISMA.
+        names: Names of baselines that are trained; "prisma-l" asks for PRISMA-L.
+        steps: Sampler steps of PRISMA and PRISMA-L.
         guided_steps: Sampler steps of guided methods.
         few: Number of problems that guided methods answer.
         folder: Holds the baselines NAME-PDE-SIZE.
@@ -98,13 +111,14 @@ def contestants(
     found, missing = [Contestant("prisma", lambda *_: own)], []
     for name in names:
         try:
-            network = baselines.load(
-                name, model.pde.name, model.pde.size, folder=folder
-            )
+            network = trained(name, model.pde, folder)
         except CheckpointError as error:
             missing.append(str(error))
             continue
-        network = network.with_equation(model.pde)
+        if isinstance(network, Prisma):
+            lifted = PrismaSolver(network, Schedule(steps))
+            found.append(Contestant(name, lambda *_, solver=lifted: solver))
+            continue
         if not isinstance(network, Prior):
             found.append(Contestant(name, partial(baselines.of_cell, network)))
             continue
@@ -113,6 +127,24 @@ def contestants(
         answers = partial(guided, network, tuned, guided_steps)
         found.append(Contestant(name, answers, few))
     return found, missing
+
+
+def trained(name: str, pde: PDE, folder: Path | str) -> Normalised:
+    """Loads a baseline, or the PRISMA-L that ships, and tells it the coefficients.
+
+    Args:
+        name: Name of a baseline that is trained, or "prisma-l".
+        pde: The equation with its coefficients.
+        folder: Holds the baselines NAME-PDE-SIZE.
+
+    Raises:
+        CheckpointError: When there is none.
+    """
+    if name == PrismaL.method:
+        found: Normalised = checkpoints.load(f"{pde.name}-{pde.size}L")
+    else:
+        found = baselines.load(name, pde.name, pde.size, folder=folder)
+    return found.with_equation(pde)
 
 
 def guided(

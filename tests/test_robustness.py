@@ -72,13 +72,27 @@ def test_another_equation_or_grid_is_refused(model, other):
 
 def test_those_without_weights_are_left_out_with_the_reason(model, folder):
     everyone, missing = robustness.contestants(
-        model, ["fno", "pino", "fundps"], folder=folder
+        model, ["fno", "pino", "prisma-l", "fundps"], folder=folder
     )
 
     assert [each.title for each in everyone] == ["PRISMA", "FNO", "FunDPS"]
     assert [each.few for each in everyone] == [None, None, robustness.FEW]
-    assert len(missing) == 1
+    assert len(missing) == 2
     assert "pino-helmholtz-16" in missing[0]
+    assert "helmholtz-16L" in missing[1]
+
+
+def test_prisma_l_answers_with_the_steps_of_prisma():
+    model = checkpoints.load("darcy-32")
+
+    everyone, missing = robustness.contestants(model, ["prisma-l"], steps=3)
+
+    assert not missing
+    assert [each.title for each in everyone] == ["PRISMA", "PRISMA-L"]
+    assert all(each.applies(model.pde, ("inverse", "noisy")) for each in everyone)
+    first, second = (each.answers("inverse", "noisy") for each in everyone)
+    assert first.calls == second.calls == 5
+    assert (first.model.method, second.model.method) == ("prisma", "prisma-l")
 
 
 def test_models_that_are_not_there_are_left_out_with_the_reason(tmp_path, model):
