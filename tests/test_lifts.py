@@ -211,3 +211,13 @@ def test_what_does_not_fit_is_refused(poisson):
         darcy.lift(observed(darcy), steps=2)
     with pytest.raises(ConfigError, match="iterations=-1"):
         darcy.lift(observed(darcy), iterations=-1)
+
+
+def test_whole_fields_need_no_covariance():
+    pde = pdes.load("darcy", size=40)
+    seen = observed(pde, "full_inverse", num=1)
+    before = priors.kriging_of.cache_info().misses
+
+    pde.lift(seen)
+
+    assert priors.kriging_of.cache_info().misses == before

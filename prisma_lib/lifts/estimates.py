@@ -45,12 +45,10 @@ def kriged(pde: PDE, seen: Sensors, known: Problems | None = None) -> Estimate:
         seen: What was measured.
         known: Problems that need none, whose values are left at those of the sensors.
     """
-    krige = kriging_of(pde, seen.values.device)
-    if known is None or not known.any():
-        return krige(seen)
     mean, sd = seen.values.clone(), torch.zeros_like(seen.values)
-    if not known.all():
-        mean[~known], sd[~known] = krige(seen.of(~known))
+    rest = torch.ones_like(seen.whole_a) if known is None else ~known
+    if rest.any():  # on a fine grid the covariance takes long
+        mean[rest], sd[rest] = kriging_of(pde, mean.device)(seen.of(rest))
     return mean, sd
 
 

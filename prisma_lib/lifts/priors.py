@@ -20,6 +20,7 @@ Both = Float[Tensor, "b c x y"]
 
 # Training problems behind an estimated covariance, and those solved together.
 PROBLEMS, _BATCH = 512, 128
+_FINE = 64  # points per axis beyond which one batch is all that fits into memory
 
 
 @lru_cache(maxsize=8)
@@ -69,8 +70,9 @@ def _linear(pde: LinearGaussian, device: torch.device) -> Prior:
 def training_pairs(pde: PDE) -> Both:
     """Returns the first training problems, without outliers, float64, on the CPU."""
     parts = []
-    for start in range(0, PROBLEMS, _BATCH):
-        a, u = pde.pair(0, range(start, min(start + _BATCH, PROBLEMS)))
+    num = PROBLEMS if pde.size <= _FINE else min(PROBLEMS, _BATCH)
+    for start in range(0, num, _BATCH):
+        a, u = pde.pair(0, range(start, min(start + _BATCH, num)))
         kept = ~pde.outliers(a, u)
         parts.append(torch.cat([a, u], 1)[kept].double().cpu())
     return torch.cat(parts)
