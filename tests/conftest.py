@@ -1,6 +1,7 @@
 """What every test needs: no windows, and no GPU tests where there is none."""
 
 import os
+import signal
 
 import pytest
 import torch
@@ -8,6 +9,9 @@ from jaxtyping import config
 from tiny import NOTEBOOK, project
 
 os.environ["MPLBACKEND"] = "agg"
+# A shell that runs the tests in the background lets them, and all that they start,
+# ignore what Ctrl-C sends.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items):
