@@ -53,6 +53,13 @@ def test_every_end_of_every_control_can_be_drawn(opened):
     assert plt.get_fignums() == []
 
 
+@pytest.mark.parametrize(("explorer", "state"), EXPLORERS.values(), ids=EXPLORERS)
+def test_prisma_l_can_be_explored(explorer, state):
+    state = settled(replace(state, model="darcy-32L"), explorer.controls)
+
+    assert len(explorer.draw(state).areas) >= 5
+
+
 def test_a_state_is_drawn_the_same_twice(opened):
     explorer, state = opened
 

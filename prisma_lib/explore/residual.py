@@ -135,14 +135,13 @@ class Residuals(Explorer[State, Trajectory]):
 def _moment(state: State, seen: Observation, step: Step) -> Moment:
     model = model_of(state.model)
     told, mask = model.condition(seen)
-    nothing = torch.zeros_like(mask)
     estimate = model.denormalise(step.denoised).cpu()
     return Moment(
         step.sigma,
         model.denormalise(step.x).cpu(),
         estimate,
         {
-            ESTIMATE: model.residual(step.denoised, nothing, nothing).cpu(),
+            ESTIMATE: model.residual_of(step.denoised).cpu(),
             SEEN: model.residual(step.x, told, mask).cpu(),
         },
         percent(state, estimate).item(),
