@@ -283,8 +283,8 @@ def test_every_control_moves_its_picture_in_jupyterlab(folder, shots):
             few = slider(explorer, steps)
             changed(page, explorer, lambda handle=few: handle.press("Home"))
             assert move_each_control(page, explorer) >= 6
-        play_and_point(page, found[0])
         paint_solve_and_stop(page, found[-1])
+        play_and_point(page, found[0])  # last: it goes on playing
 
 
 def test_voila_shows_the_explorers_behind_a_token(folder):
