@@ -37,7 +37,6 @@ from prisma_lib.solver import PrismaSolver, Solver
 from prisma_lib.units import Normalised
 
 FEW = 4  # problems that a guided method has time for in a sweep
-OURS = "PRISMA"
 
 
 @dataclass(frozen=True)
