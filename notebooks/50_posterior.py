@@ -246,8 +246,10 @@ def beside(networks, problems, direction, regime):
 compared = {}
 for name in exact_names:
     networks = loaded(name)
-    for cell in CELLS if networks else []:
-        problems = evaluate.benchmark(networks[0].pde, exact_n, seed)
+    if not networks:
+        continue
+    problems = evaluate.benchmark(networks[0].pde, exact_n, seed)
+    for cell in CELLS:
         answers, truth, known, judged = beside(networks, problems, *cell)
         compared[name, *cell] = answers, truth, known, judged
         for method, each in answers.items():
