@@ -82,7 +82,7 @@ def condition(
     rows: Float[Tensor, "m n"],
     covariance: Float[Tensor, "m m"],
     seen: Int[Tensor, " m"],
-    sd: tuple[float, ...],
+    sd: Float[Tensor, " m"],
     points: int,
 ) -> Conditioned:
     """Factors the covariance of observed values.
@@ -92,17 +92,16 @@ def condition(
             which `Conditioned.mean` is then the mean.
         covariance: Their covariance; its diagonal is overwritten.
         seen: Their numbers, channel by channel.
-        sd: Standard deviation of the noise on each channel.
+        sd: Standard deviation of the noise on each of them.
         points: Values of a channel.
 
     Raises:
         NumericsError: When the covariance is not positive definite in float64.
     """
     diagonal = covariance.diagonal().clone()
-    scale, noise = torch.ones_like(diagonal), torch.zeros_like(diagonal)
-    for channel, level in enumerate(sd):
-        mine = seen // points == channel
-        noise[mine] = level**2
+    scale, noise, channels = torch.ones_like(diagonal), sd.square(), seen // points
+    for channel in channels.unique():
+        mine = channels == channel
         # Values that are known beforehand, such as zero edges, vary by nothing.
         if diagonal[mine].any():
             scale[mine] = diagonal[mine].mean()

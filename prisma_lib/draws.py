@@ -180,16 +180,21 @@ def _sensors(
     config: TrainConfig, pde: PDE, numbers: range, device: torch.device
 ) -> SensorNoise:
     """Draws the noise of all sensors that there could be, normalised."""
-    normal, _ = _sources(device)
+    normal, equal = _sources(device)
     heads = _heads(config, numbers)
     uniform = keyed_uniform(config.seed, heads, (2,), "sensor levels")
     level = SIGMA_DATA * config.noise_max * (2 * uniform - 1).clamp(min=0)
-    sd = sent(level.float(), device)
-    shape = (sum(pde.channels), *pde.grid.shape)
+    grid = pde.grid.shape
+    sd = sent(level.float(), device)[..., None, None].expand(-1, -1, *grid)
+    if config.noise_maps:
+        coin = keyed_uniform(config.seed, heads, (1,), "sensor maps")
+        uneven = sent(coin < config.noise_maps, device)[..., None, None]
+        share = equal(config.seed, heads, (2, *grid), "sensor shares")
+        sd = sd * torch.where(uneven, share.to(sd), 1.0)
+    shape = (sum(pde.channels), *grid)
     values = normal(config.seed, numbers, shape, "training sensor noise")
     channels = torch.tensor(pde.channels, device=device)
-    each = sd.repeat_interleave(channels, 1)[..., None, None]
-    return SensorNoise(each * values, sd)
+    return SensorNoise(sd.repeat_interleave(channels, 1) * values, sd)
 
 
 def _sources(device: torch.device) -> tuple[Callable[..., Tensor], ...]:

@@ -82,7 +82,8 @@ class PrismaL(Prisma):
             sensors: Noise of the sensors, if they have any.
         """
         values = super().told(x_0, mask, sensors)
-        sd = x_0.new_zeros(len(x_0), 2) if sensors is None else sensors.sd
+        shape = (len(x_0), 2, *x_0.shape[2:])
+        sd = x_0.new_zeros(shape) if sensors is None else sensors.sd
         a, u = self.denormalise(values).split(self.pde.channels, 1)
         mask_a, mask_u = mask.split(self.pde.channels, 1)
         seen = Observation(a, u, mask_a, mask_u)
@@ -111,7 +112,7 @@ class PrismaL(Prisma):
         if noise_sd is None:
             noise_sd = lifts.noise_of(pde, observation)
         found = lifts.lift(pde, observation, noise_sd)
-        levels = lifts.levels(noise_sd, observation.batch).to(values)
+        levels = lifts.levels(noise_sd, observation).to(values)
         return self._told(values, found, levels / self._unit(observation)), mask
 
     def preconditioned(
@@ -186,16 +187,15 @@ class PrismaL(Prisma):
     def _parts(self, told: Told) -> tuple[Tensor, ...]:
         return told.split([self.channels, self.channels, self.channels, 2], 1)
 
-    def _told(self, values: Pair, lift: Lift, levels: Float[Tensor, "b 2"]) -> Told:
+    def _told(self, values: Pair, lift: Lift, levels: Float[Tensor, "b 2 x y"]) -> Told:
         mean, sd = self.normalise(lift.mean), lift.sd * (SIGMA_DATA / self.std)
-        maps = levels[..., None, None].expand(-1, -1, *values.shape[2:])
-        return torch.cat([values, mean, sd, maps.to(values)], 1)
+        return torch.cat([values, mean, sd, levels.to(values)], 1)
 
-    def _unit(self, like: Observation) -> Float[Tensor, "1 2"]:
+    def _unit(self, like: Observation) -> Float[Tensor, "1 2 1 1"]:
         """Returns what a normalised value of 1 is in `a` and in `u`."""
         first = self.pde.channels[0]
         std = self.std[0, [0, first], 0, 0].to(like.a)
-        return (std / SIGMA_DATA)[None]
+        return (std / SIGMA_DATA)[None, :, None, None]
 
 
 def _believed(sd: Pair) -> Pair:

@@ -8,9 +8,9 @@ from torch import Tensor
 
 # Fields, or both along the channel axis, those of `a` first.
 Values = Float[Tensor, "b _ x y"]
-# Standard deviation of sensor noise: one number, one for `a` and one for `u`, or such a
-# pair for each problem.
-Noise = float | tuple[float, float] | Float[Tensor, "b 2"]
+# Standard deviation of sensor noise: one number, one for `a` and one for `u`, such a
+# pair for each problem, or a map of it.
+Noise = float | tuple[float, float] | Float[Tensor, "b 2"] | Float[Tensor, "b 2 x y"]
 
 
 @dataclass(frozen=True)

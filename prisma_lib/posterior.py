@@ -237,7 +237,9 @@ class GaussianPosterior:
         # A product of m rows costs m² n² steps, the map m n³ of them.
         few = len(seen) < 4 * max(self.observation.shape)
         covariance = rows @ rows.T if few else joint_of(self._both, rows, seen, like)
-        return condition(rows, covariance, seen, self.noise_sd, like[0].numel())
+        points = like[0].numel()
+        sd = like.new_tensor(self.noise_sd)[seen // points]
+        return condition(rows, covariance, seen, sd, points)
 
 
 @dataclass

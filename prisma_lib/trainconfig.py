@@ -64,6 +64,8 @@ class TrainConfig:
         both: Probability that a sparse task observes some of the other field, too.
         noise_max: Largest standard deviation of sensor noise in units of the field's.
             Half of all fields have none, the others any level up to it.
+        noise_maps: Probability that the level differs from point to point: at each it
+            is any share of the field's.
         group: Images in a row that share task, mask and noise level of the sensors, and
             so the expensive part of a lift; divides the batch.
         seed: Seed of everything.
@@ -102,6 +104,7 @@ class TrainConfig:
     layouts: tuple[str, ...] = ("points",)
     both: float = 0.0
     noise_max: float = 0.0
+    noise_maps: float = 0.0
     group: int = 1
     seed: int = 0
 
@@ -132,10 +135,16 @@ class TrainConfig:
                 raise unknown_name("layout of sensors", layout, LAYOUTS)
         if not self.layouts:
             raise ConfigError(f"layouts=() is empty: name some of {LAYOUTS}")
-        for name, high in (("both", 1.0), ("noise_max", math.inf)):
+        limits = {"both": 1.0, "noise_max": math.inf, "noise_maps": 1.0}
+        for name, high in limits.items():
             value = getattr(self, name)
             if not 0 <= value <= high or value == math.inf:
                 raise ConfigError(f"{name}={value} must lie in [0, {high:g}]")
+        if self.noise_maps and not self.noise_max:
+            raise ConfigError(
+                f"noise_maps={self.noise_maps} says how often noise is uneven, but "
+                "there is none: give noise_max, such as 2, too"
+            )
         if check_count("group", self.group, 1, 16) and self.batch % self.group:
             raise ConfigError(
                 f"group={self.group} does not divide batch={self.batch}: images of one "

@@ -33,11 +33,11 @@ class SensorNoise:
 
     Args:
         values: What it adds to each value, should that be observed.
-        sd: Its standard deviation on `a` and on `u`.
+        sd: Its standard deviation on `a` and on `u` at every point.
     """
 
     values: Pair
-    sd: Float[Tensor, "b 2"]
+    sd: Float[Tensor, "b 2 x y"]
 
 
 Network = TypeVar("Network", bound="Normalised")

@@ -160,14 +160,36 @@ def test_one_layout_alone_is_the_layout_of_all():
 
 def test_half_of_all_sensors_have_no_noise_and_others_any_level():
     found = [drawn(NOISY, step).sensors for step in range(100)]
-    level = torch.cat([each.sd[::8] for each in found]).flatten() / 0.5
+    level = torch.cat([each.sd[::8, :, 0, 0] for each in found]).flatten() / 0.5
     some = level[level > 0]
 
     assert 0.4 < (level == 0).float().mean() < 0.6
     assert stats.kstest(some.numpy() / 2, "uniform").pvalue > 0.01
-    loud = found[0].sd[:, 0].argmax()
-    ratio = found[0].values[loud, 0].std() / found[0].sd[loud, 0]
+    loud = found[0].sd[:, 0, 0, 0].argmax()
+    ratio = found[0].values[loud, 0].std() / found[0].sd[loud, 0, 0, 0]
     assert 0.8 < ratio < 1.2
+
+
+def test_the_noise_of_sensors_may_differ_from_point_to_point():
+    found = [drawn(replace(NOISY, noise_maps=0.5), step).sensors for step in range(50)]
+    even = [drawn(NOISY, step).sensors for step in range(50)]
+    sd, level = (torch.cat([each.sd[::8] for each in s]) for s in (found, even))
+    noisy = level.amax((2, 3)) > 0
+    share = (sd / level)[noisy]
+
+    assert (sd[~noisy] == 0).all()
+    uneven = (share != 1).flatten(1).any(1)
+    assert 0.35 < uneven.float().mean() < 0.65
+    assert (share[~uneven] == 1).all()
+    picked = share[uneven].flatten().numpy()
+    assert stats.kstest(picked, "uniform").pvalue > 0.01
+    # Members of a group share the map and not the noise, which is as large as it says.
+    assert torch.equal(found[0].sd[:1].expand(8, -1, -1, -1), found[0].sd[:8])
+    values, scale = (
+        torch.cat([getattr(each, name) for each in found]) for name in ("values", "sd")
+    )
+    ratio = (values / scale)[scale > 0]
+    assert ratio.std().item() == pytest.approx(1, abs=0.02)
 
 
 @pytest.mark.parametrize(
@@ -178,6 +200,8 @@ def test_half_of_all_sensors_have_no_noise_and_others_any_level():
         ({"both": 1.5}, "both=1.5 must lie in"),
         ({"noise_max": -1.0}, "noise_max=-1.0 must lie in"),
         ({"noise_max": float("inf")}, "noise_max=inf must lie in"),
+        ({"noise_max": 1.0, "noise_maps": 2.0}, "noise_maps=2.0 must lie in"),
+        ({"noise_maps": 0.5}, "give noise_max"),
         ({"layouts": ("lines",)}, "unknown layout of sensors 'lines'"),
         ({"layouts": ()}, "is empty"),
     ],

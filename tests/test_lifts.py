@@ -119,6 +119,29 @@ def test_each_problem_may_have_its_own_noise(poisson):
         near(alone, problem_of(together, number))
 
 
+@pytest.mark.parametrize("task", ["full_inverse", "full_forward", "sparse_inverse"])
+@pytest.mark.parametrize("name", ["poisson", "darcy", "eikonal", "navier_stokes"])
+def test_each_sensor_may_have_its_own_noise(name, task):
+    pde = pdes.load(name, size=16)
+    seen = observed(pde, task, share=True)
+    some = torch.rand(16, 16, generator=torch.Generator().manual_seed(1)) < 0.5
+    level = torch.tensor([0.2, 0.1]).expand(4, 2)
+
+    def lift(seen, factor):
+        sd = level[..., None, None] * torch.where(some, 1.0, factor)
+        return pde.lift(seen, sd)
+
+    near(lift(seen, 1.0), pde.lift(seen, level))
+    # Sensors with endless noise are no sensors; those without noise are known.
+    kept = Observation(*(part * some for part in vars(seen).values()))
+    without, deaf = pde.lift(kept, level), lift(seen, 1e6)
+    torch.testing.assert_close(deaf.mean, without.mean, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(deaf.sd, without.sd, rtol=1e-4, atol=1e-4)
+    exact, known = lift(seen, 0.0), (seen.mask > 0) & ~some
+    assert torch.equal(exact.mean[known], seen.x[known])
+    assert not exact.sd[known].any()
+
+
 def test_both_fields_may_be_seen_in_part():
     for name in ("darcy", "eikonal", "burgers", "navier_stokes"):
         pde = pdes.load(name, size=16)
@@ -202,6 +225,8 @@ def test_what_does_not_fit_is_refused(poisson):
 
     with pytest.raises(ShapeError, match="the 4 problems"):
         poisson.lift(seen, torch.zeros(3, 2))
+    with pytest.raises(ShapeError, match=r"or maps of them \(4, 2, 16, 16\)"):
+        poisson.lift(seen, torch.zeros(4, 2, 16, 8))
     with pytest.raises(ShapeError, match="does not fit poisson"):
         pdes.load("poisson", size=17).lift(seen)
     with pytest.raises(ConfigError, match="lift of poisson has no settings"):

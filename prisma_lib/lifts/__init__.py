@@ -51,8 +51,8 @@ def lift(
         pde: The equation, on the grid of the observation.
         observation: Any values of `a` and `u`, under any masks.
         noise_sd: Standard deviation of the sensor noise in physical units, at least 0:
-            one number, one for `a` and one for `u`, or such a pair for each problem.
-            Without noise values count as known.
+            one number, one for `a` and one for `u`, such a pair for each problem (b, 2)
+            or a map of it (b, 2, x, y). Values without noise count as known.
         **settings: Of Darcy flow `iterations`, 3: conjugate-gradient iterations from
             the pressure for a constant permeability.
 

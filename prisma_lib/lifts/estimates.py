@@ -84,7 +84,7 @@ def _nonlinear(pde: PDE, device: torch.device) -> Float[Tensor, "c x y"]:
     values = torch.zeros(shape, dtype=torch.float64, device=device)
     seen = torch.zeros(shape, dtype=torch.bool, device=device)
     seen[:, :split] = True
-    whole = Sensors(values, seen, values[..., 0, 0], split)
+    whole = Sensors(values, seen, torch.zeros_like(values), split)
     return kriging_of(pde, device)(whole)[1][0, split:].square()
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from prisma_lib.conditioning import condition
@@ -96,10 +96,10 @@ class Kriging:
             seen = sensors.seen[one].flatten().nonzero()[:, 0]
             if not len(seen):
                 continue
-            y, sd = centred[problems][:, seen], sensors.sd[one[0]]
-            if len(seen) > _MANY and _is_regular(sensors.seen[one[0]], sd):
-                noise = sd[sensors.seen[one[0]].flatten(1).any(1)][0]
-                shift, explained = self._by_spectrum(seen, y, noise)
+            y, sd = centred[problems][:, seen], sensors.sd[one].flatten()[seen]
+            equal = (sd == sd[0]).all()
+            if len(seen) > _MANY and equal and _is_regular(sensors.seen[one[0]]):
+                shift, explained = self._by_spectrum(seen, y, sd[0])
             else:
                 shift, explained = self._by_factor(seen, y, sd)
             mean[problems] += shift
@@ -125,10 +125,10 @@ class Kriging:
         return values, vectors
 
     def _by_factor(
-        self, seen: Int[Tensor, " m"], y: Float[Tensor, "b m"], sd: Float[Tensor, " c"]
+        self, seen: Int[Tensor, " m"], y: Float[Tensor, "b m"], sd: Float[Tensor, " m"]
     ) -> tuple[Float[Tensor, "b all"], Float[Tensor, " all"]]:
         joint, points = self.prior.rows(seen), self.prior.mean[0].numel()
-        known = condition(joint, joint[:, seen], seen, tuple(sd.tolist()), points)
+        known = condition(joint, joint[:, seen], seen, sd, points)
         return known.mean(y), known.explained(joint)
 
     def _by_spectrum(
@@ -152,15 +152,11 @@ class Kriging:
         return _Spectrum(values, vectors, joint, joint.square())
 
 
-def _is_regular(seen: Tensor, sd: Float[Tensor, " c"]) -> bool:
-    """Says whether each channel is seen wholly, inside or not, with equal noise."""
+def _is_regular(seen: Bool[Tensor, "c x y"]) -> bool:
+    """Says whether each channel is seen wholly, inside or not."""
     inner = seen[:, 1:-1, 1:-1].flatten(1)
     ring = seen.flatten(1).sum(1) - inner.sum(1)
     size = seen[0].numel() - inner.shape[1]
-    some = seen.flatten(1).any(1)
-    shared = (sd[some] == sd[some][:1]).all()
     return bool(
-        shared
-        & (inner.all(1) == inner.any(1)).all()
-        & ((ring == 0) | (ring == size)).all()
+        (inner.all(1) == inner.any(1)).all() & ((ring == 0) | (ring == size)).all()
     )

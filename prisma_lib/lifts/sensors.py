@@ -22,13 +22,13 @@ class Sensors:
     Args:
         values: What was measured, float64; 0 elsewhere.
         seen: Where.
-        sd: Standard deviation of the noise on each channel.
+        sd: Standard deviation of the noise on each of them.
         split: Number of channels of `a`.
     """
 
     values: Values
     seen: Bool[Tensor, "b c x y"]
-    sd: Float[Tensor, "b c"]
+    sd: Float[Tensor, "b c x y"]
     split: int
 
     def of(self, chosen: Problems) -> "Sensors":
@@ -39,7 +39,7 @@ class Sensors:
     @property
     def exact(self) -> Bool[Tensor, "b c x y"]:
         """Where values are known without noise."""
-        return self.seen & (self.sd == 0)[..., None, None]
+        return self.seen & (self.sd == 0)
 
     @property
     def whole_a(self) -> Problems:
@@ -64,21 +64,15 @@ class Sensors:
     def told(self, values: Values, where: Bool[Tensor, "b c x y"]) -> "Sensors":
         """Returns the sensors after more values became known without noise.
 
-        Noise is one number a channel: a channel of which a value is told loses its
-        noisy sensors.
-
         Args:
             values: The values.
             where: Which of them.
         """
-        told = where.flatten(2).any(2)
-        lost = self.seen & (told & (self.sd > 0))[..., None, None]
-        kept = torch.where(lost, 0.0, self.values)
         return replace(
             self,
-            values=torch.where(where, values, kept),
-            seen=self.seen & ~lost | where,
-            sd=torch.where(told, 0.0, self.sd),
+            values=torch.where(where, values, self.values),
+            seen=self.seen | where,
+            sd=torch.where(where, 0.0, self.sd),
         )
 
     def without(self, chosen: Problems, channels: slice) -> "Sensors":
@@ -91,7 +85,7 @@ class Sensors:
         """Yields the numbers of the problems that share masks and noise."""
         packed = np.packbits(self.seen.flatten(1).cpu().numpy(), axis=1)
         # The noise of what nobody measures makes no difference.
-        noise = torch.where(self.seen.flatten(2).any(2), self.sd, 0.0).cpu().numpy()
+        noise = torch.where(self.seen, self.sd, 0.0).cpu().numpy()
         found: dict[bytes, list[int]] = {}
         for number, (mask, sd) in enumerate(zip(packed, noise, strict=True)):
             found.setdefault(mask.tobytes() + sd.tobytes(), []).append(number)
@@ -111,31 +105,33 @@ def sensors(
 
     Raises:
         ConfigError: When the noise is impossible.
-        ShapeError: When there are not as many noise levels as problems.
+        ShapeError: When there are not as many noise levels as problems or points.
     """
     seen = observation.mask.bool()
     values = torch.where(seen, observation.x.double(), 0.0)
-    sd = levels(noise_sd, observation.batch).to(values)
+    sd = levels(noise_sd, observation).to(values)
     sd = sd.repeat_interleave(torch.tensor(channels, device=sd.device), dim=1)
     return Sensors(values, seen, sd, channels[0])
 
 
-def levels(noise_sd: Noise, batch: int) -> Float[Tensor, "b 2"]:
-    """Returns the noise of each problem's sensors, float64.
+def levels(noise_sd: Noise, observation: Observation) -> Float[Tensor, "b 2 x y"]:
+    """Returns maps of the noise of each problem's sensors, float64.
 
     Args:
         noise_sd: Its standard deviation; see `lift`.
-        batch: Number of problems.
+        observation: What they measured.
 
     Raises:
         ConfigError: When the noise is impossible.
-        ShapeError: When there are not as many noise levels as problems.
+        ShapeError: When there are not as many noise levels as problems or points.
     """
+    batch, shape = observation.batch, observation.shape
     if isinstance(noise_sd, Tensor):
-        if noise_sd.shape != (batch, 2):
+        if noise_sd.shape not in ((batch, 2), (batch, 2, *shape)):
             raise ShapeError(
                 f"noise_sd of shape {tuple(noise_sd.shape)}: give a tensor (b, 2) for "
-                f"the {batch} problems, one level for a and one for u"
+                f"the {batch} problems, one level for a and one for u, or maps of them "
+                f"{(batch, 2, *shape)}"
             )
         found = noise_sd.detach().double()
     else:
@@ -146,4 +142,5 @@ def levels(noise_sd: Noise, batch: int) -> Float[Tensor, "b 2"]:
             f"noise_sd={noise_sd}: noise needs a finite standard deviation of at least "
             "0 in physical units, or one for a and one for u"
         )
-    return found
+    found = found if found.ndim > 2 else found[..., None, None]
+    return found.expand(-1, -1, *shape)
