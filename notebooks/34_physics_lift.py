@@ -63,7 +63,7 @@ trainings: str = "physics_lift_train"  # plan of the variants, file of their row
 here: bool = False  # train the variants in this notebook instead of reading rows
 n: int = 64  # unseen test problems
 steps: int = 20  # sampler steps
-samples: int = 8  # draws per problem
+samples: int = 16  # draws per problem
 fewer: list[int] = [1, 2, 3, 4, 6, 8, 12, 20]  # calls of the multistep sampler
 highest: list[float] = [80.0, 10.0]  # noise levels that it starts from
 seed: int = 0  # seed of problems, masks, noise and draws
@@ -108,8 +108,8 @@ plt.show()
 # ## Every cell
 #
 # A draw of a posterior is not its mean: for a Gaussian one its error is $\sqrt 2$ times
-# as large, and the lift is a mean. So the mean of eight draws stands beside it. Nobody
-# tells the network how noisy the sensors are; the lift, here, is told.
+# as large, and the lift is a mean. So means of eight and of sixteen draws stand beside
+# it. Nobody tells the network how noisy the sensors are; the lift, here, is told.
 
 # %%
 answers = contest.answers(every)

@@ -15,6 +15,8 @@ from prisma_lib.solve import Draws
 PerProblem = Float[Tensor, " b"]
 
 RATIO = "error_ratio"
+# A table's usual numbers of draws whose mean is judged: of more draws, these means too.
+MEANS = (8, 16)
 SPECTRAL, IOU = "spectral_power_error", "iou"
 
 
@@ -106,7 +108,7 @@ class Answer:
         return replace(self, problems=problems, a=a, u=u, about=about)
 
     def rows(self, further: Sequence[str] = ()) -> list[results.Row]:
-        """Judges one draw, and the mean of the draws if there are more.
+        """Judges one draw and, if there are more, the mean of all and of `MEANS`.
 
         Args:
             further: What to measure of one draw beside its error, of `FURTHER`.
@@ -128,9 +130,11 @@ class Answer:
         for name in further:
             values = FURTHER[name](self.problems, direction, *self.draw())
             found.append(self.measured("", name, values))
-        if len(self.a) > 1:
-            values = errors(self.problems, direction, self.a.mean(0), self.u.mean(0))
-            found.append(self.measured(f";mean_of={len(self.a)}", error, values))
+        draws = len(self.a)
+        for count in sorted({*(few for few in MEANS if few < draws), draws} - {1}):
+            a, u = self.a[:count].mean(0), self.u[:count].mean(0)
+            values = errors(self.problems, direction, a, u)
+            found.append(self.measured(f";mean_of={count}", error, values))
         return found
 
     def over(self, other: "Answer") -> results.Row:

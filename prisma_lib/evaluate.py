@@ -67,12 +67,13 @@ def evaluate(
         direction: One of the equation's directions.
         regime: One of `REGIMES`.
         method: Name of the method in the row; that of a baseline is known.
-        samples: Draws per problem; with more than one a second row judges their mean.
+        samples: Draws per problem; with more than one further rows judge their mean.
         settings: For a name: settings of `baselines.solver`.
         **labels: Further columns, such as `scale`, `steps` or `run`.
 
     Returns:
-        One row for a single draw, and one for the mean of the draws if there are more.
+        A row for a single draw, and if there are more for the mean of all, and of 8 and
+        16 of them.
 
     Raises:
         ConfigError: When the equation has no such cell, a name is unknown, or the cell

@@ -35,12 +35,13 @@ def judge(
         problems: Test problems.
         asked: Cells of the equation's table, at least one.
         method: Name of the method in the rows.
-        samples: Draws per problem; with more than one a second row judges their mean.
+        samples: Draws per problem; with more than one further rows judge their mean.
         **labels: Further columns, such as `scale`, `steps` or `run`.
 
     Returns:
-        For each cell one row for a single draw, and one for the mean of the draws if
-        there are more. Seconds are those of the whole batch, shared equally.
+        For each cell one row for a single draw, and if there are more for the mean of
+        all, and of 8 and 16 of them. Seconds are those of the whole batch, shared
+        equally.
 
     Raises:
         ConfigError: When the equation has no such cell.

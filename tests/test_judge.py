@@ -6,7 +6,7 @@ import pytest
 import torch
 from rivals import FAST, nine
 
-from prisma_lib import answers, cells, judge, pdes
+from prisma_lib import answers, cells, judge, pdes, results
 from prisma_lib.baselines.pinn import PINN
 from prisma_lib.errors import ConfigError, DataError, ShapeError
 from prisma_lib.metrics import bootstrap_interval
@@ -88,6 +88,22 @@ def test_a_paired_ratio_is_sharper_than_its_parts():
         bootstrap_interval(below, origins=range(49))
     with pytest.raises(DataError, match="finite"):
         bootstrap_interval(torch.tensor([math.nan]), over=torch.ones(1))
+
+
+def test_means_of_eight_and_of_sixteen_draws_are_judged_beside_that_of_all(quick):
+    problems = nine(quick, "poisson")
+    noise = torch.randn(32, *problems.u.shape, generator=torch.Generator())
+    draws = problems.a.expand(32, -1, -1, -1, -1), problems.u + problems.u.std() * noise
+    answer = answers.Answer(problems, ("forward", "full"), *draws, {"method": "x"})
+
+    one, *means = answer.rows()
+
+    counts = [int(results.settings(row)["mean_of"]) for row in means]
+    assert counts == [8, 16, 32]
+    # Independent errors fall with the square root of their number.
+    for count, row in zip(counts, means, strict=True):
+        expected = float(one["value"]) / count**0.5
+        assert float(row["value"]) == pytest.approx(expected, rel=0.05)
 
 
 def test_one_trajectory_alone_has_no_interval():
