@@ -13,7 +13,7 @@ from prisma_lib import generations
 from prisma_lib.draws import STREAM
 from prisma_lib.errors import CheckpointError
 from prisma_lib.tensorfile import check_fit
-from prisma_lib.training import TrainState
+from prisma_lib.training import TrainConfig, TrainState
 
 FREE = ("name", "minutes", "data")  # settings that a run may change
 ABSENT = "nothing"
@@ -49,14 +49,8 @@ def tensors(state: TrainState) -> dict[str, Tensor]:
 def settings(state: TrainState) -> Settings:
     """Returns all that decides what a run computes, under one name each."""
     config, model, pde = state.config, state.model, state.model.pde
-    given = {
-        key: value
-        for key, value in asdict(config).items()
-        if key not in (*FREE, "model", "options")
-    }
     found = {
-        **given,
-        **{f"model.{key}": value for key, value in asdict(model.config).items()},
+        **_plain(config, model.config),
         "pde.equation": pde.equation,
         **{f"pde.{key}": value for key, value in pde.options.items()},
         **{f"pde.{key}": value for key, value in pde.coefficients.items()},
@@ -66,6 +60,16 @@ def settings(state: TrainState) -> Settings:
         "data.mean": model.statistics.mean,
         "data.std": model.statistics.std,
     }
+    return json.loads(json.dumps(found))
+
+
+def _plain(config: TrainConfig, network: Any) -> Settings:
+    given = {
+        key: value
+        for key, value in asdict(config).items()
+        if key not in (*FREE, "model", "options")
+    }
+    found = given | {f"model.{key}": value for key, value in asdict(network).items()}
     return json.loads(json.dumps(found))
 
 
@@ -88,7 +92,9 @@ def load(folder: Path, state: TrainState) -> bool:
         return False
     card, content = found
     source = folder / f"step {card['step']}"
-    written, given = card["settings"], settings(state)
+    # An older version did not know settings that came later: it did as they do unset.
+    unset = _plain(TrainConfig(), type(state.model.config)())
+    written, given = unset | card["settings"], settings(state)
     if state.config.minutes is not None:  # they were fitted at the first start
         given["images"] = written["images"]
     check_same(written, given, folder)

@@ -186,6 +186,22 @@ def test_resume_with_other_settings_is_refused_with_the_differences(run, changes
     assert before == {path.name: path.read_bytes() for path in run.iterdir()}
 
 
+def test_a_run_of_a_version_that_knew_fewer_settings_goes_on(tmp_path, monkeypatch):
+    known = resume.settings
+    with monkeypatch.context() as older:
+        later = ("noise_maps", "layouts", "model.gate_input")
+        older.setattr(
+            resume,
+            "settings",
+            lambda state: {k: v for k, v in known(state).items() if k not in later},
+        )
+        train.begin(CONFIG, tmp_path)
+
+    assert train.begin(CONFIG, tmp_path).step == 0
+    with pytest.raises(CheckpointError, match=r"noise_maps: 0.0 -> 0.5"):
+        train.begin(replace(CONFIG, noise_max=1.0, noise_maps=0.5), tmp_path)
+
+
 def test_name_time_budget_and_interval_may_change(run):
     state = train.begin(replace(CONFIG, name="other", minutes=3.0), run)
 
