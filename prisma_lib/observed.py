@@ -1,16 +1,18 @@
 """What was measured of a pair `(a, u)`, and a classical estimate of the rest."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float
+from numpy.typing import NDArray
 from torch import Tensor
 
 # Fields, or both along the channel axis, those of `a` first.
 Values = Float[Tensor, "b _ x y"]
 # Standard deviation of sensor noise: one number, one for `a` and one for `u`, such a
-# pair for each problem, or a map of it.
-Noise = float | tuple[float, float] | Float[Tensor, "b 2"] | Float[Tensor, "b 2 x y"]
+# pair for each problem (b, 2), or a map of it (b, 2, x, y).
+Noise = float | tuple[float, float] | Tensor | NDArray[Any]
 
 
 @dataclass(frozen=True)

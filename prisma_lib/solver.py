@@ -217,8 +217,8 @@ class PrismaSolver(DiffusionSolver):
             fit into memory. It is halved when memory runs out.
         precision: "float32", or "bf16" for the network's matrix products.
         noise_sd: Standard deviation of the sensor noise in physical units, of a model
-            of PRISMA-L: one number, one for `a` and one for `u`, or such a pair for
-            each problem. None: it is estimated.
+            of PRISMA-L: one number, one for `a` and one for `u`, such a pair for each
+            problem (b, 2), or a map of it (b, 2, x, y). None: it is estimated.
         compile: True: `torch.compile` the network, with CUDA graphs on a GPU; or the
             name of one of its backends. Keep the solver then: each compiles anew.
         watch: Called with every sampler state, for progress bars and trajectories. When

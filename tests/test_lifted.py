@@ -1,5 +1,6 @@
 """PRISMA-L: a denoiser around a classical estimate, and what it adds to it."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -249,10 +250,30 @@ def test_prisma_is_told_of_no_noise(pde, pairs):
         solve(model, pairs[0], steps=2, noise_sd=0.1)
 
 
-@pytest.mark.parametrize("sd", [-1.0, float("nan"), (0.1, -0.1)])
+@pytest.mark.usefixtures("untyped")
+@pytest.mark.parametrize("sd", [-1.0, float("nan"), (0.1, -0.1), "much", {}])
 def test_impossible_noise_is_refused(pde, pairs, sd):
     with pytest.raises(ConfigError, match="noise_sd="):
         solve(build(pde), pairs[0], steps=2, noise_sd=sd)
+
+
+@pytest.mark.usefixtures("untyped")
+def test_noise_of_another_shape_is_refused(pde, pairs):
+    for sd in ((0.1, 0.2, 0.3), np.zeros((16, 16)), torch.zeros(8, 1)):
+        with pytest.raises(ShapeError, match=r"or maps of them \(4, 2, 16, 16\)"):
+            solve(build(pde), pairs[0], steps=2, noise_sd=sd)
+
+
+def test_a_map_of_the_noise_may_be_an_array(pde, pairs):
+    model, u, even = build(pde), pairs[1][:1], np.full((1, 2, 16, 16), 0.1)
+    uneven = even * np.linspace(0.1, 1.9, 16)
+
+    number, array, other = (
+        solve(model, u=u, steps=2, seed=0, noise_sd=sd).a for sd in (0.1, even, uneven)
+    )
+
+    assert torch.equal(number, array)
+    assert not torch.allclose(number, other, rtol=0.1)
 
 
 def test_its_rows_have_its_own_name(pde):

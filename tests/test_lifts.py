@@ -223,7 +223,7 @@ def test_impossible_noise_is_refused(poisson, noise):
 def test_what_does_not_fit_is_refused(poisson):
     seen = observed(poisson)
 
-    with pytest.raises(ShapeError, match="the 4 problems"):
+    with pytest.raises(ShapeError, match="each of the 4 problems"):
         poisson.lift(seen, torch.zeros(3, 2))
     with pytest.raises(ShapeError, match=r"or maps of them \(4, 2, 16, 16\)"):
         poisson.lift(seen, torch.zeros(4, 2, 16, 8))

@@ -126,21 +126,21 @@ def levels(noise_sd: Noise, observation: Observation) -> Float[Tensor, "b 2 x y"
         ShapeError: When there are not as many noise levels as problems or points.
     """
     batch, shape = observation.batch, observation.shape
-    if isinstance(noise_sd, Tensor):
-        if noise_sd.shape not in ((batch, 2), (batch, 2, *shape)):
-            raise ShapeError(
-                f"noise_sd of shape {tuple(noise_sd.shape)}: give a tensor (b, 2) for "
-                f"the {batch} problems, one level for a and one for u, or maps of them "
-                f"{(batch, 2, *shape)}"
-            )
-        found = noise_sd.detach().double()
-    else:
-        pair = noise_sd if isinstance(noise_sd, tuple) else (noise_sd, noise_sd)
-        found = torch.tensor(pair, dtype=torch.float64).expand(batch, 2)
-    if not ((found >= 0) & (found < math.inf)).all():
-        raise ConfigError(
-            f"noise_sd={noise_sd}: noise needs a finite standard deviation of at least "
-            "0 in physical units, or one for a and one for u"
+    impossible = ConfigError(
+        f"noise_sd={noise_sd}: noise needs a finite standard deviation of at least 0 "
+        "in physical units, or one for a and one for u"
+    )
+    try:
+        found = torch.as_tensor(noise_sd, dtype=torch.float64).detach()
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise impossible from error
+    if found.shape not in ((), (2,), (batch, 2), (batch, 2, *shape)):
+        raise ShapeError(
+            f"noise_sd of shape {tuple(found.shape)}: give one level, one for a and "
+            f"one for u, such a pair for each of the {batch} problems {(batch, 2)}, or "
+            f"maps of them {(batch, 2, *shape)}"
         )
+    if not ((found >= 0) & (found < math.inf)).all():
+        raise impossible
     found = found if found.ndim > 2 else found[..., None, None]
-    return found.expand(-1, -1, *shape)
+    return found.expand(batch, 2, *shape)
