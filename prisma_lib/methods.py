@@ -4,6 +4,7 @@ from typing import Any
 
 from prisma_lib import baselines
 from prisma_lib.baselines.base import Baseline
+from prisma_lib.distilled import Distilled
 from prisma_lib.edm import Schedule
 from prisma_lib.errors import unknown_name
 from prisma_lib.lifted import PrismaL
@@ -12,10 +13,12 @@ from prisma_lib.solver import PrismaSolver, Solver
 from prisma_lib.units import Normalised
 
 OURS = {kind.method: kind for kind in (Prisma, PrismaL)}
+# What is trained from a model that is there already.
+FURTHER = {Distilled.method: Distilled}
 
 
 def names() -> tuple[str, ...]:
-    """Lists what can be trained."""
+    """Lists what can be trained from nothing."""
     return *OURS, *baselines.NETWORKS
 
 
@@ -25,11 +28,10 @@ def network(name: str) -> type[Normalised]:
     Raises:
         ConfigError: When there is none of that name; names the nearest one.
     """
-    if name in OURS:
-        return OURS[name]
-    if name not in baselines.NETWORKS:
-        raise unknown_name("method", name, names())
-    return baselines.NETWORKS[name]
+    known = OURS | FURTHER | baselines.NETWORKS
+    if name not in known:
+        raise unknown_name("method", name, known)
+    return known[name]
 
 
 def solver(model: Normalised, **settings: Any) -> Solver:

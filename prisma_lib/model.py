@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from prisma_lib.denoiser import Denoiser, check_grid, place, places
-from prisma_lib.edm import Levels, precondition
+from prisma_lib.edm import Levels, Schedule, precondition
 from prisma_lib.lifts import corrections
 from prisma_lib.nn.spectral import kept_modes
 from prisma_lib.nn.sra import Strategy
@@ -86,6 +86,17 @@ class Prisma(Denoiser):
     def residuals(self) -> int:
         """Number of states whose residual the network sees."""
         return 1
+
+    def check_schedule(self, schedule: Schedule, sampler: str) -> None:
+        """Refuses noise levels that the network was not trained for: here none is.
+
+        Args:
+            schedule: Noise levels to visit.
+            sampler: Name of the sampler.
+
+        Raises:
+            ConfigError: Naming the settings that it needs.
+        """
 
     def forward(self, x_sigma: Pair, sigma: Levels, told: Told, mask: Pair) -> Pair:
         """Denoises.

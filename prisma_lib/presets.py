@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, TypeVar
 
+from prisma_lib.checks import check_count
 from prisma_lib.errors import ConfigError, unknown_name
 from prisma_lib.nn.sra import Strategy
 
@@ -167,4 +168,32 @@ class LiftConfig(ModelConfig):
     def __post_init__(self) -> None:
         if self.residual_state not in RESIDUAL_STATES:
             raise unknown_name("residual state", self.residual_state, RESIDUAL_STATES)
+        super().__post_init__()
+
+
+@dataclass(frozen=True)
+class DistilConfig(LiftConfig):
+    """The settings of a distilled PRISMA-L: those of PRISMA-L, and two more.
+
+    Args:
+        calls: Network calls of a draw, 1 or 2.
+        stages: Network calls of the teacher's draws, an even number.
+
+    Raises:
+        ConfigError: When a setting is out of range or two do not fit.
+    """
+
+    calls: int = 1
+    stages: int = 8
+
+    def __post_init__(self) -> None:
+        if type(self.calls) is not int or self.calls not in (1, 2):
+            raise ConfigError(
+                f"calls={self.calls!r}: a draw takes 1 or 2 network calls"
+            )
+        if check_count("stages", self.stages, 2, 8) % 2:
+            raise ConfigError(
+                f"stages={self.stages}: the teacher is half way after an even number "
+                "of calls, such as 8"
+            )
         super().__post_init__()

@@ -243,6 +243,7 @@ class PrismaSolver(DiffusionSolver):
         if self.noise_grid not in NOISE_GRIDS:
             raise unknown_name("noise_grid", self.noise_grid, NOISE_GRIDS)
         check_max_batch(self.max_batch)
+        self.model.check_schedule(self.schedule, self.sampler)
         _ = self._network  # which checks the other two settings
 
     @cached_property

@@ -37,6 +37,8 @@ class TrainConfig:
         preset: Name of a model preset.
         model: Model settings that differ from the preset, such as dropout.
         name: Name of the model; its folder under outputs/models.
+        weights: Model to go on from, of the same equation and network: a name or a
+            folder. Its units are kept. By default weights start at random.
         images: Training problems in all; the learning rate falls to 0 over them.
         minutes: Train as many problems as fit into this time instead of `images`; the
             number is measured at the first start of a run and kept from then on.
@@ -81,6 +83,7 @@ class TrainConfig:
     preset: str = "small"
     model: dict[str, Any] | None = None
     name: str = "darcy-32"
+    weights: str | None = None
     images: int = 200_000
     minutes: float | None = None
     batch: int = 32

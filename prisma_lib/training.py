@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from prisma_lib import feeds, guards, methods, parallel, pdes
+from prisma_lib import checkpoints, feeds, guards, methods, parallel, pdes
 from prisma_lib.devices import sent
 from prisma_lib.draws import Draws, draw, images
 from prisma_lib.edm import Levels
@@ -95,16 +95,22 @@ def start(config: TrainConfig, device: torch.device) -> TrainState:
         device: Where it computes.
 
     Raises:
-        ConfigError: When the equation, the preset or a model setting is unknown.
+        CheckpointError: When there are no weights to go on from, or of another network.
+        ConfigError: When the equation, the preset or a model setting is unknown, or
+            weights are of another equation.
         DataError: When the data file cannot be trained on.
     """
     pde = pdes.load(config.pde, size=config.size, **(config.options or {}))
     network = methods.network(config.method)
     settings = network.settings.preset(config.preset, **(config.model or {}))
     source = feeds.source(config, pde)
+    first = None if config.weights is None else checkpoints.load_any(config.weights)
+    units = first.statistics if first else source.statistics
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
-        model = network(pde, settings, source.statistics)
+        model = network(pde, settings, units)
+    if first:
+        model.begin(first)
     model.to(device)
     average = deepcopy(model).eval().requires_grad_(False)
     moves = optimiser(

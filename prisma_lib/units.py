@@ -20,6 +20,7 @@ from prisma_lib.fields import GRFNoise
 from prisma_lib.observe import Pair
 from prisma_lib.pdes.base import PDE, Statistics
 from prisma_lib.presets import Settings
+from prisma_lib.tensorfile import check_fit
 
 UNITS = ("mean", "std", "residual_floor")
 
@@ -79,6 +80,25 @@ class Normalised(nn.Module, ABC):
     def noise(self) -> GRFNoise:
         """Noise of the diffusion on the training grid."""
         return GRFNoise(self.pde.grid)
+
+    def begin(self, first: "Normalised") -> None:
+        """Takes the weights of a trained network, to go on from them.
+
+        Args:
+            first: A network of the same equation and settings.
+
+        Raises:
+            CheckpointError: When its network is another.
+            ConfigError: When it is of another equation.
+        """
+        own, other = self.pde, first.pde
+        if (own.name, own.channels) != (other.name, other.channels):
+            raise ConfigError(
+                f"weights of a model of {other.name} with channels {other.channels}: "
+                f"this one is of {own.name} with {own.channels}"
+            )
+        check_fit(first.state_dict(), self.state_dict(), "weights")
+        self.load_state_dict(first.state_dict())
 
     def told(self, x_0: Pair, mask: Pair, sensors: SensorNoise | None = None) -> Told:
         """Returns what the network is told of clean pairs: their values at sensors.
