@@ -50,6 +50,7 @@ from prisma_lib import (
     verdicts,
 )
 from prisma_lib.edm import Schedule
+from prisma_lib.errors import CheckpointError
 from prisma_lib.judge import answered
 from prisma_lib.results import read, settings, write_metrics
 from prisma_lib.screen import screen
@@ -59,6 +60,7 @@ from prisma_lib.symmetry import SymmetricSolver
 # %% tags=["parameters"]
 model_name: str = "darcy-32L"  # a model of PRISMA-L, or the folder of one
 faithful: str = "darcy-32"  # the model of the paper's method beside it
+distilled: str = "distilled/darcy-32L-two"  # a model that draws in one or two calls
 trainings: str = "physics_lift_train"  # plan of the variants, file of their rows
 here: bool = False  # train the variants in this notebook instead of reading rows
 n: int = 64  # unseen test problems
@@ -257,6 +259,52 @@ fewest = min(enough, default=None)
 print(f"fewest calls, and the noise level to start from: {fewest}")
 
 # %% [markdown]
+# ## A draw in two calls
+#
+# The first call, from pure noise, finds the mean of the posterior, and a sampler of two
+# steps has hardly left it: its draws are too much alike. But a draw is a function of
+# the noise that it starts from, and a network can learn that function. The student
+# below has seen where its teacher's draws are half way and where they end. Spread is
+# the mean standard deviation over draws, in units of the field's.
+
+# %%
+students, lines = [], []
+try:
+    student = checkpoints.load(distilled, pde=pde.name)
+except CheckpointError as error:
+    student = None
+    print(f"left out: {error}")
+
+
+def drawn(kind, solver):
+    for where in every:
+        (found,) = answered(
+            *(solver, problems, [where]),
+            method=solver.model.title,
+            samples=min(samples, 8),
+            scale=scale,
+        )
+        students.extend(tagged(found, f"kind={kind.replace(' ', '_')}"))
+        part = int(where[0] == "forward")
+        draws = (found.a, found.u)[part]
+        spread = draws.std(0).mean() / problems.statistics.std[part]
+        errors = {"one draw": students[-2], "mean of draws": students[-1]}
+        line = {"cell": ", ".join(where), "who": kind, "spread": spread.item()}
+        lines.append(line | {k: float(row["value"]) for k, row in errors.items()})
+
+
+# %%
+if student and samples > 1:
+    short = student.schedule
+    drawn(
+        f"{short.steps} calls, student", PrismaSolver(student, short, sampler="euler")
+    )
+    drawn(f"{short.steps} calls, teacher", PrismaSolver(model, short, sampler="euler"))
+    drawn(f"{2 * steps - 1} calls, teacher", PrismaSolver(model, Schedule(steps)))
+    shown = pd.DataFrame(lines).set_index(["cell", "who"]).unstack("who")
+    display(shown.round(3))
+
+# %% [markdown]
 # ## Noise that nobody states
 #
 # The estimate of the noise is one of maximum likelihood for fields of the training's
@@ -359,4 +407,4 @@ if scale == "cpu":
 
 # %%
 thumbnail.savefig(folder / "lift.png", dpi=150, bbox_inches="tight")
-write_metrics(folder / "metrics.json", [*rows, *swept, *told, *views])
+write_metrics(folder / "metrics.json", [*rows, *swept, *students, *told, *views])

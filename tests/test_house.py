@@ -38,7 +38,7 @@ EXTRAS = {
 # From the ground up; a module imports none that stands in a later line.
 FLOORS = """
 errors
-grids observed
+grids observed tensorfile
 stencils spectral splines
 fields philox refine
 shapes flows flux_form diffusionpde
@@ -48,14 +48,14 @@ units denoiser
 model lifted
 memory
 sample precision anatomy
-solver
+solver distilled
 baselines symmetry
 methods
 solve
 parallel teams results
 metrics data making importers audit reading layouts manifests matlab splits storage
 cells calibration
-tensorfile checkpoints
+checkpoints
 anchors answers judge
 comparison evaluate robustness rollout
 pairing strictyaml values locks
