@@ -136,3 +136,28 @@ def test_drawing_leaves_the_global_style_alone():
     plots.grid([[plots.Panel(ramp(), "x")]])
 
     assert plt.rcParams["font.size"] == before
+
+
+def test_logarithmic_axes_of_little_range_say_plain_numbers():
+    with plots.style():
+        first, (few, many) = plt.subplots(1, 2)
+        few.loglog([0.04, 0.5], [0.03, 0.3])
+        many.loglog([1e-9, 1.0], [1.0, 1e6])
+        last, other = plt.subplots()
+        other.plot([0, 1])
+        plt.figure(first)
+
+    first.draw_without_rendering()  # after the block, as notebooks do
+
+    def labels(axis):
+        both = [*axis.get_majorticklabels(), *axis.get_minorticklabels()]
+        return {
+            label.get_text().strip("$").replace("\\mathdefault", "") for label in both
+        }
+
+    assert {"{0.04}", "{0.1}", "{0.3}"} < labels(few.xaxis)
+    assert not any("times" in label for label in labels(few.xaxis))
+    assert any("10^{-" in label for label in labels(many.xaxis))
+    assert plt.gcf() is first
+    plt.close(first)
+    plt.close(last)
