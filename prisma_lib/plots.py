@@ -4,27 +4,24 @@ A function takes tensors and returns a matplotlib figure; the notebook decides w
 goes. The first tensor axis runs to the right, the second upwards.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogFormatterSciNotation, ScalarFormatter
+from matplotlib.ticker import ScalarFormatter
 from torch import Tensor
 
 from prisma_lib.pdes.base import Metric
 from prisma_lib.solve import Solution
 from prisma_lib.spectral import radial_spectrum
+from prisma_lib.styles import style as style
 
-STYLE = Path(__file__).with_name("prisma.mplstyle")
 PANEL = 2.05  # inches per field
 LOWEST = 0.1  # per cent: errors below it are written, not drawn
 
@@ -44,40 +41,6 @@ class Panel:
     title: str
     like: str = ""
     signed: bool = False
-
-
-@contextmanager
-def style() -> Iterator[None]:
-    """Applies the project's figure style inside a block."""
-    with plt.style.context(str(STYLE)):
-        yield
-        numbers = plt.get_fignums()
-        current = plt.gcf().number if numbers else None
-        for axes in (axes for n in numbers for axes in plt.figure(n).axes):
-            _say_plainly(axes.xaxis)
-            _say_plainly(axes.yaxis)
-        if current is not None:
-            plt.figure(current)
-
-
-class _Plain(LogFormatterSciNotation):
-    """Says 0.04 on a logarithmic axis and not 4 × 10⁻², which runs into its neighbour.
-
-    The style has a setting for it, but that is looked up when a figure is drawn, which
-    may be after the block.
-    """
-
-    def __call__(self, x: float, pos: int | None = None) -> str:
-        with plt.rc_context({"axes.formatter.min_exponent": 3}):
-            text: str = super().__call__(x, pos)
-        return text
-
-
-def _say_plainly(axis: Axis) -> None:
-    if type(axis.get_major_formatter()) is LogFormatterSciNotation:
-        axis.set_major_formatter(_Plain())
-    if type(axis.get_minor_formatter()) is LogFormatterSciNotation:
-        axis.set_minor_formatter(_Plain())
 
 
 def grid(rows: Sequence[Sequence[Panel | None]], labels: Sequence[str] = ()) -> Figure:

@@ -1,7 +1,7 @@
 """The settings of a training run, checked before anything starts."""
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
 from prisma_lib import methods
@@ -36,7 +36,8 @@ class TrainConfig:
         options: Options of the equation that differ from its defaults.
         preset: Name of a model preset.
         model: Model settings that differ from the preset, such as dropout.
-        name: Name of the model; its folder under outputs/models.
+        name: Name of the model; its folder under outputs/models. By default
+            "PDE-SIZE".
         weights: Model to go on from, of the same equation and network: a name or a
             folder. Its units are kept. By default weights start at random.
         images: Training problems in all; the learning rate falls to 0 over them.
@@ -82,7 +83,7 @@ class TrainConfig:
     options: dict[str, Any] | None = None
     preset: str = "small"
     model: dict[str, Any] | None = None
-    name: str = "darcy-32"
+    name: str = ""
     weights: str | None = None
     images: int = 200_000
     minutes: float | None = None
@@ -112,6 +113,8 @@ class TrainConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        if not self.name:
+            object.__setattr__(self, "name", f"{self.pde}-{self.size}")
         object.__setattr__(self, "task_probabilities", tuple(self.task_probabilities))
         for name, low in COUNTS.items():
             check_count(name, getattr(self, name), low, getattr(TrainConfig, name))
@@ -201,7 +204,7 @@ class TrainConfig:
         values: dict[str, Any] = {
             k: tuple(v) if isinstance(v, list) else v for k, v in settings.items()
         }
-        return replace(cls(), **values)
+        return cls(**values)
 
 
 def check_mapping(name: str, value: object) -> None:

@@ -50,6 +50,7 @@ def test_every_end_of_every_control_can_be_drawn(opened):
             figure = explorer.draw(end)
 
             assert len(figure.areas) >= 5
+            assert figure._suptitle.get_text().startswith("darcy, ")  # and no folder
     assert plt.get_fignums() == []
 
 

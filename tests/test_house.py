@@ -67,7 +67,7 @@ feeds guards
 training
 budgets generations journal resume boards
 train
-plots curves charts sweepcharts galleries
+styles plots curves charts sweepcharts galleries
 kernels execution clusters
 engine recording board
 screen tune bench explore sweep notebooks

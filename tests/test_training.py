@@ -271,3 +271,9 @@ def test_the_command_trains_a_plan_once(plan, root, capsys):
     assert "0 of 8 steps done" in said.out
     assert "give another --model, or delete it" in said.err
     assert checkpoints.read_card("run/model")["training"]["images_seen"] == 64
+
+
+def test_a_model_is_named_after_equation_and_grid_unless_it_has_a_name():
+    assert TrainConfig(pde="poisson", size=16).name == "poisson-16"
+    assert TrainConfig.from_dict({"pde": "poisson", "size": 16}).name == "poisson-16"
+    assert TrainConfig(pde="poisson", name="mine").name == "mine"

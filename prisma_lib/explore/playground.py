@@ -26,6 +26,7 @@ from prisma_lib.explore.question import (
     path,
     percent,
     sides,
+    title_of,
 )
 from prisma_lib.explore.sheet import Sheet, Still, shared, spread
 from prisma_lib.fields import keyed_uniform
@@ -142,7 +143,7 @@ class Playground(Explorer[State, Pair]):
         columns = model_of(state.model).pde.sensors == "columns"
         num = int(mask[0].sum() if columns else mask.sum())
         unit = "columns" if columns else "sensors"
-        title = f"{state.model}, {num} {unit} on {state.measured}"
+        title = f"{title_of(state.model)}, {num} {unit} on {state.measured}"
         sheet = Sheet(2, title + _errors(state, result))
         other = "u" if state.measured == "a" else "a"
         for row, symbol in enumerate((state.measured, other)):

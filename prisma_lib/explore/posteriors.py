@@ -19,6 +19,7 @@ from prisma_lib.explore.question import (
     Question,
     controls,
     depth,
+    headline,
     hidden,
     model_of,
     noise_sd,
@@ -118,7 +119,7 @@ class Posteriors(Explorer[State, Posterior]):
         """Draws the posterior in the first row and its checks in the second."""
         assert result is not None
         mean, each = result.errors
-        title = f"{state.model}, {state.direction}, {state.regime}: error of one draw"
+        title = f"{headline(state)}: error of one draw"
         sheet = Sheet(2, f"{title} {each:.1f} %, of the mean of all {mean:.1f} %")
         clean = torch.cat(pair_of(state.model, state.problem), 1)
         truth, draws = (_wanted(state, x) for x in (clean, result.draws))

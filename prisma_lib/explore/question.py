@@ -68,6 +68,18 @@ def named(name: str | Path) -> str:
     return str(name)
 
 
+def title_of(name: str) -> str:
+    """Returns what pictures call a model: its own name, also if a folder was given."""
+    return str(
+        checkpoints.read_card(checkpoints.find(name)).get("name", Path(name).name)
+    )
+
+
+def headline(q: Question) -> str:
+    """Says in a few words what is asked of which model."""
+    return f"{title_of(q.model)}, {q.direction}, {q.regime}"
+
+
 def stamp(name: str) -> tuple[str, int]:
     """Identifies the weights that a name stands for now."""
     weights = checkpoints.find(name) / checkpoints.WEIGHTS

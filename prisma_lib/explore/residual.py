@@ -17,6 +17,7 @@ from prisma_lib.explore.question import (
     Question,
     controls,
     depth,
+    headline,
     hidden,
     model_of,
     observed,
@@ -117,7 +118,7 @@ class Residuals(Explorer[State, Trajectory]):
         """Draws fields, residual and the two curves."""
         assert result is not None
         now = result.moments[state.step - 1]
-        title = f"{state.model}, {state.direction}, {state.regime}: step {state.step}"
+        title = f"{headline(state)}: step {state.step}"
         sheet = Sheet(2, f"{title} of {state.steps}, noise level {now.sigma:.3g}")
         _fields(sheet, state, result, now)
         r = now.residuals[state.residual][0, 0]

@@ -22,7 +22,8 @@ from matplotlib.transforms import Bbox, TransformedBbox
 from torch import Tensor
 
 from prisma_lib.explore.picture import Area, Picture, Place
-from prisma_lib.plots import STYLE, Panel, limits
+from prisma_lib.plots import Panel, limits
+from prisma_lib.styles import STYLE
 
 COLUMNS = 4
 WIDTH, HEIGHT = 9.6, 2.5  # inches of a sheet, and of each of its rows

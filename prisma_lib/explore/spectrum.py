@@ -19,7 +19,14 @@ from prisma_lib.explore.controls import Choice, Controls, Slider
 from prisma_lib.explore.explorer import Explorer, Work
 from prisma_lib.explore.picture import Spot
 from prisma_lib.explore.planes import Half, plane, radial
-from prisma_lib.explore.question import Question, controls, model_of, observed, path
+from prisma_lib.explore.question import (
+    Question,
+    controls,
+    headline,
+    model_of,
+    observed,
+    path,
+)
 from prisma_lib.explore.sheet import Sheet, Still, lines, shared
 from prisma_lib.model import Prisma
 from prisma_lib.nn import sra
@@ -131,7 +138,7 @@ class SpectrumExplorer(Explorer[State, Result]):
         """Draws planes of modes and curves over |k|."""
         assert result is not None
         now = result[state.step - 1][state.block]
-        title = f"{state.model}, {state.direction}, {state.regime}: block {state.block}"
+        title = f"{headline(state)}: block {state.block}"
         where = f"step {state.step} of {state.steps}, noise level {now.sigma:.3g}"
         sheet = Sheet(2, f"{title}, {where}, gate g = {now.strength:.2f}")
         _planes(sheet, state, now)
