@@ -116,7 +116,8 @@ def answer(model, direction, a, u):
 #   which is everything, as the fine one is made of it.
 #
 # Seconds are those of a batch, divided; megabytes are the most that the tensors of one
-# network call take for one sample.
+# network call take for one sample. The finest grid is asked fewer problems, the first
+# of all (`finest_n`): an answer there takes many seconds.
 
 # %%
 rows, pictures, known = [], {}, set()
@@ -191,6 +192,7 @@ judged.pivot(index=cells, columns="factor", values="value").round(2)
 
 # %% tags=["thumbnail"]
 equations = {model.pde.name: model.pde for model in models.values()}
+colours = {who: f"C{i}" for i, who in enumerate(judged["method"].unique())}
 with plots.style():
     shape = {"figsize": (3 * len(equations), 2.6 * len(directions)), "squeeze": False}
     figure, axes = plt.subplots(len(directions), len(equations), **shape)
@@ -199,12 +201,16 @@ with plots.style():
             mine = judged[(judged.pde == pde.name) & (judged.direction == direction)]
             for who, each in mine.groupby("method"):
                 ends = [each["value"] - each["low"], each["high"] - each["value"]]
-                axis.errorbar(each.factor, each["value"], ends, marker=".", label=who)
+                line = {"marker": ".", "color": colours[who], "label": who}
+                axis.errorbar(each.factor, each["value"], ends, **line)
             axis.set(xscale="log", title=f"{pde.name}, {direction}", xlabel="points")
             charts.percent(axis, "y")
             axis.set_xticks(factors, [f"{pde.size * f}²" for f in factors])
             axis.xaxis.set_minor_locator(NullLocator())
-    axes[0][0].legend()
+    known = {}
+    for axis in axes.flat:
+        known |= dict(zip(*reversed(axis.get_legend_handles_labels()), strict=True))
+    figure.legend(known.values(), known, loc="outside lower center", ncols=len(known))
 figure.savefig(Path(out) / "errors.png", dpi=150)
 plt.show()
 
