@@ -192,8 +192,9 @@ judged.pivot(index=cells, columns="factor", values="value").round(2)
 
 # %% tags=["thumbnail"]
 equations = {model.pde.name: model.pde for model in models.values()}
-colours = {who: f"C{i}" for i, who in enumerate(judged["method"].unique())}
 with plots.style():
+    cycle = plt.rcParams["axes.prop_cycle"].by_key()["color"]
+    colours = dict(zip(judged["method"].unique(), cycle, strict=False))
     shape = {"figsize": (3 * len(equations), 2.6 * len(directions)), "squeeze": False}
     figure, axes = plt.subplots(len(directions), len(equations), **shape)
     for line, direction in zip(axes, directions, strict=True):
