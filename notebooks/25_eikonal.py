@@ -75,6 +75,7 @@ contest = benchmarks.enter(
     n=n,
     steps=[steps, longer],
     samples=samples,
+    kept=f"{out}/answers",
     seed=seed,
     scale=scale,
     guided_steps=guided_steps,
@@ -208,5 +209,6 @@ folder = Path(out)
 folder.mkdir(parents=True, exist_ok=True)
 thumbnail.savefig(folder / "errors.png")
 write_metrics(folder / "metrics.json", rows)
+contest.shelf.clear()
 card = checkpoints.read_card(checkpoints.find(model_name))
 print(f"model {card['name']}, {card['parameters']:,} parameters")

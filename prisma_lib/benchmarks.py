@@ -6,7 +6,8 @@ nothing; all answer the same problems.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from prisma_lib.judge import answered
 from prisma_lib.lifted import PrismaL
 from prisma_lib.model import Prisma
 from prisma_lib.pdes.base import PDE
+from prisma_lib.shelf import Shelf
 from prisma_lib.solver import PrismaSolver, Solver
 from prisma_lib.tables import EXACT, MEAN, ROUNDING
 
@@ -45,6 +47,7 @@ class Contest:
         scale: Name of the scale, for the rows.
         lifted: The model of PRISMA-L, which answers like PRISMA.
         fewest: Calls of the multistep sampler with which PRISMA-L answers, too.
+        shelf: Keeps the answers of solvers that learned, until `clear`.
     """
 
     model: Prisma
@@ -56,6 +59,7 @@ class Contest:
     scale: str = "cpu"
     lifted: Prisma | None = None
     fewest: Sequence[int] = FEWEST
+    shelf: Shelf = field(default_factory=Shelf)
 
     def prisma(self, steps: int | None = None) -> PrismaSolver:
         """Returns PRISMA with a number of steps, by default the first of `steps`."""
@@ -94,7 +98,12 @@ class Contest:
         for name, solver_of in self.rivals.items():
             labels = {"scale": self.scale}
             labels |= {"method": EQUAL} if name == "prisma" else {}
-            theirs = [*answers_of(name, solver_of, self.problems, wanted, **labels)]
+            every = asked_of(name, self.problems.pde)
+            mine = [cell for cell in every if cell in wanted]
+            theirs = self.shelf.kept(
+                *(name, [solver_of(*cell) for cell in mine], self.problems, mine, 1),
+                partial(answers_of, name, solver_of, self.problems, mine, **labels),
+            )
             few |= {answer.problems.numbers: None for answer in theirs}
             found += theirs
         few.pop(self.problems.numbers, None)
@@ -122,12 +131,13 @@ class Contest:
 
     def _of(self, solver: PrismaSolver, wanted: Sequence[Cell]) -> Iterator[Answer]:
         several = solver.schedule.steps in (self.steps[0], self.fewest[-1])
+        samples = self.samples if several else 1
         for cell in wanted:
-            (answer,) = answered(
-                *(solver, self.problems, [cell]),
-                method=solver.model.title,
-                samples=self.samples if several else 1,
-                scale=self.scale,
+            title, asked = solver.model.title, (self.problems, [cell])
+            more: dict[str, Any] = {"samples": samples, "scale": self.scale}
+            (answer,) = self.shelf.kept(
+                *(title, [solver], *asked, samples),
+                partial(answered, solver, *asked, method=title, **more),
             )
             heun = solver.sampler == "heun"
             yield replace(answer, suffix="" if heun else f";sampler={solver.sampler}")
@@ -166,6 +176,7 @@ def enter(
     guided_steps: int = baselines.GUIDED_STEPS,
     iterations: int = 2000,
     folder: Path | str = baselines.WEIGHTS,
+    kept: Path | str | None = None,
 ) -> Contest:
     """Loads the model, draws the problems, and finds which baselines have weights.
 
@@ -186,6 +197,7 @@ def enter(
         guided_steps: Sampler steps of guided baselines.
         iterations: Iterations of PINN.
         folder: Holds the weights of the baselines.
+        kept: Folder that keeps answers while a run is not done; by default none are.
 
     Raises:
         CheckpointError: When there is no such model.
@@ -208,7 +220,8 @@ def enter(
             missing.append(f"{PrismaL.title} was left out: {error}")
     problems = benchmark(of_scale(model.pde, scale), n, seed)
     shown = missing, tuple(steps), samples, scale, lifted
-    return Contest(model, problems, rivals, *shown)
+    shelf = Shelf(None if kept is None else Path(kept))
+    return Contest(model, problems, rivals, *shown, shelf=shelf)
 
 
 def of_scale(pde: PDE, scale: str) -> PDE:
