@@ -37,6 +37,7 @@ import pandas as pd
 import torch
 from IPython.display import Markdown, display
 
+# %%
 from prisma_lib import (
     ablations,
     benchmarks,

@@ -139,10 +139,9 @@ def error(pde, direction, found, truth):
 
 
 # %%
-def run(name, model, direction, factor):
+def asked(name, model, direction, factor):
     few = min(n, finest_n) if factor == max(factors) else n
     pde, a, u = finer(model, coarse[name].a[:few], factor)
-    truth = u if direction == "forward" else a
     began = time.perf_counter()
     found = {model.title: answer(model, direction, a, u)}
     seconds = (time.perf_counter() - began) / few
@@ -150,6 +149,13 @@ def run(name, model, direction, factor):
     for who, field in ((model.title, own), ("solver", solved)):
         moved = refine(field[:few], model.pde.grid, pde.grid.shape)
         found[f"{who}, interpolated"] = moved
+    return pde, (u if direction == "forward" else a), found, seconds
+
+
+# %%
+def run(name, model, direction, factor):
+    pde, truth, found, seconds = asked(name, model, direction, factor)
+    more = {"n": len(truth)}
     for who, field in found.items():
         place = pde.name, direction, factor, who
         if place in known:  # two models of one equation have one solver
@@ -157,16 +163,14 @@ def run(name, model, direction, factor):
         known.add(place)
         values = error(pde, direction, field, truth)[:, None]
         number = calibration.number(values, calibration.mean, seed)
-        more = {"n": few}
-        if who == model.title:
-            more["seconds_per_sample"] = f"{seconds:.3g}"
-        record(pde, direction, who, factor, pde.error(direction), number, **more)
+        own = {"seconds_per_sample": f"{seconds:.3g}"} if who == model.title else {}
+        record(pde, direction, who, factor, pde.error(direction), number, **more | own)
     pictures[name, direction, factor] = (
         truth[0, 0],
         {k: f[0, 0] for k, f in found.items()},
     )
     number = seconds, "", ""
-    record(pde, direction, model.title, factor, "seconds_per_sample", number, n=few)
+    record(pde, direction, model.title, factor, "seconds_per_sample", number, **more)
 
 
 # %%
@@ -202,16 +206,13 @@ with plots.style():
             mine = judged[(judged.pde == pde.name) & (judged.direction == direction)]
             for who, each in mine.groupby("method"):
                 ends = [each["value"] - each["low"], each["high"] - each["value"]]
-                line = {"marker": ".", "color": colours[who], "label": who}
-                axis.errorbar(each.factor, each["value"], ends, **line)
+                kind = {"marker": ".", "color": colours[who], "label": who}
+                axis.errorbar(each.factor, each["value"], ends, **kind)
             axis.set(xscale="log", title=f"{pde.name}, {direction}", xlabel="points")
             charts.percent(axis, "y")
             axis.set_xticks(factors, [f"{pde.size * f}²" for f in factors])
             axis.xaxis.set_minor_locator(NullLocator())
-    known = {}
-    for axis in axes.flat:
-        known |= dict(zip(*reversed(axis.get_legend_handles_labels()), strict=True))
-    figure.legend(known.values(), known, loc="outside lower center", ncols=len(known))
+    charts.one_legend(figure)
 figure.savefig(Path(out) / "errors.png", dpi=150)
 plt.show()
 
