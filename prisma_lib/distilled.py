@@ -3,7 +3,7 @@ r"""A draw in one or two network calls: PRISMA-L, distilled from its own draws.
 A draw is a function of the noise that it starts from: the probability-flow equation has
 nothing random in it. A network that is trained to denoise knows its slope only, and at
 the largest noise level that is the way to the mean of the posterior, whatever the
-noise. The student learns the function itself. Its teacher, PRISMA-L, draws in a dozen
+noise. The student learns the function itself. Its teacher, PRISMA-L, draws in several
 calls, and the student, which starts from the teacher's weights, is shown where each
 draw starts, where it is half way, and where it ends; the step of Euler's method from
 one to the next is its answer.
@@ -124,9 +124,7 @@ class Distilled(PrismaL):
         level = levels[stage]
         share = (levels[stage + 1] / level)[:, None, None, None]
         wanted = (after - share * x) / (1 - share)
-        _, out, _ = self.preconditioned(x, level, told)
-        off = (self(x, level, told, mask) - wanted) / out.clamp(min=1e-12)
-        return torch.where(out > 0, off, 0.0).square().mean((1, 2, 3))
+        return self.off(wanted, x, level, told, mask)
 
     @torch.no_grad()
     def _path(

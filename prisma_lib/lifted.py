@@ -163,8 +163,22 @@ class PrismaL(Prisma):
         if not self.config.around:
             return super().errors(x_0, sigma, noise, told, mask)
         x_sigma = x_0 + sigma[:, None, None, None] * noise
+        return self.off(x_0, x_sigma, sigma, told, mask)
+
+    def off(
+        self, wanted: Pair, x_sigma: Pair, sigma: Levels, told: Told, mask: Pair
+    ) -> Errors:
+        """Returns how far an estimate is off, squared, in units of its doubt.
+
+        Args:
+            wanted: What the estimate should be, normalised.
+            x_sigma: Noisy state, normalised.
+            sigma: Its noise level.
+            told: What the network is told.
+            mask: 1 where observed.
+        """
         _, out, _ = self.preconditioned(x_sigma, sigma, told)
-        off = (self(x_sigma, sigma, told, mask) - x_0) / out.clamp(min=1e-12)
+        off = (self(x_sigma, sigma, told, mask) - wanted) / out.clamp(min=1e-12)
         return torch.where(out > 0, off, 0.0).square().mean((1, 2, 3))
 
     def states(self, x_sigma: Pair, told: Told, mask: Pair) -> list[Pair]:
