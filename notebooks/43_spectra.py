@@ -117,13 +117,8 @@ for pde, cell in [(pde, cell) for pde in benchmarks for cell in asked]:
 
 # %%
 def restyle(axis, legend):
-    for line in axis.lines:
-        line.set(color=sweepcharts.colour(line.get_label()))
-        if line.get_label() == "exact posterior":
-            line.set_linestyle("--")
-    axis.lines[0].set(color="black", linewidth=2)
     if axis.lines[-1].get_label().startswith("observed"):
-        axis.lines[-1].set_linestyle(":")
+        axis.lines[-1].set(color="0.5", linestyle=":")
     axis.legend(fontsize=7).set_visible(legend)
 
 

@@ -31,7 +31,7 @@ import seaborn as sns
 import torch
 from IPython.display import Markdown, display
 
-from prisma_lib import calibration, checkpoints, evaluate, load, metrics, plots
+from prisma_lib import calibration, checkpoints, devices, evaluate, load, metrics, plots
 from prisma_lib.cells import setting
 from prisma_lib.edm import Schedule
 from prisma_lib.ensembles import rank_counts
@@ -83,6 +83,7 @@ draws = {regime: ensemble(model, bench, "inverse", regime, 19) for regime in reg
 # %%
 rows = []
 about = {"method": "PRISMA", "scale": scale, "steps": steps, "seed": seed}
+about |= {"device": devices.describe(torch.device("cpu"))}
 
 
 def record(found, problems, direction, regime, extra, **more):

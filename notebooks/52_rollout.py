@@ -29,7 +29,6 @@ import numpy as np
 import pandas as pd
 import torch
 from IPython.display import Markdown, display
-from matplotlib.colors import to_rgb
 
 from prisma_lib import baselines, calibration, load, metrics, pdes, plots
 from prisma_lib.cells import observation_of, setting
@@ -39,6 +38,7 @@ from prisma_lib.refine import refine
 from prisma_lib.results import write_metrics
 from prisma_lib.rollout import rollout, starts
 from prisma_lib.solve import PrismaSolver
+from prisma_lib.styles import look
 
 # %% tags=["parameters"]
 next_step: str = "navier_stokes-32"  # answers with one frame
@@ -122,7 +122,10 @@ def from_observed(regime):
 
 # %%
 NAMES = [*anchors, "solver from what was observed", *solvers]
-COLOURS = {who: f"C{k}" for k, who in enumerate(NAMES)}
+SPARE = ["C6", "C3", "C1", "C5"]  # of what is in no other notebook
+others = [who for who in NAMES if not look(who)]
+COLOURS = dict(zip(others, SPARE, strict=False))
+COLOURS |= {who: look(who)["color"] for who in NAMES if look(who)}
 ENTERING = {"full": ["once"], "sparse": ["once", "every"], "noisy": ["once", "every"]}
 found = {}
 for regime in regimes:
@@ -208,8 +211,10 @@ with plots.style():
     for axis, cell in zip(axes[0], shown, strict=False):
         ends = {who: frames[:, -1] for who, frames in found[cell].items()}
         ends = {who: end for who, end in ends.items() if end.isfinite().all()}
-        axis.set_prop_cycle(color=["black", *(to_rgb(COLOURS[who]) for who in ends)])
         plots.spectra(axis, {"truth": truth[:, -1], **ends})
+        for line, who in zip(axis.lines[1:], ends, strict=True):
+            line.set_color(COLOURS[who])
+        axis.legend()
         axis.set_title(", ".join(cell))
 figure.savefig(Path(out) / "spectra.png", dpi=150)
 plt.show()

@@ -4,10 +4,11 @@ Each takes the entries of the tables and draws the ones of a single grid; number
 are missing are left out.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
@@ -16,12 +17,15 @@ from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
 from prisma_lib import results
 from prisma_lib.cells import REGIMES
+from prisma_lib.comparison import EQUAL
+from prisma_lib.lifted import PrismaL
 from prisma_lib.markdown import label
-from prisma_lib.plots import style
 from prisma_lib.ranks import TIES, column_ranks, scores_of
-from prisma_lib.tables import METHODS, Entry, Paper
+from prisma_lib.styles import GREY, MARKS, look, style
+from prisma_lib.tables import LEARNED, Entry, Paper
 
-ROW = 0.28  # inches per bar
+ROW, BAR = 0.28, 0.2  # inches for a row of text, for a thin bar
+OURS = ("PRISMA", PrismaL.title, EQUAL)
 SIZES = (30, 200)  # points squared: few steps, many steps
 
 
@@ -32,15 +36,17 @@ def frame(every: Sequence[Entry]) -> pd.DataFrame:
         every: Entries of one grid. Those that err by rounding only are left out.
 
     Returns:
-        The columns regime, cell, method, label, steps, value, low, high, seconds.
+        The columns regime, cell, method, order, label, steps, value, low, high,
+        seconds.
     """
     rows = [
         {
             "regime": entry.regime,
-            "cell": f"{entry.pde}\n{entry.direction}",
-            "method": entry.method if entry.method in METHODS else "baseline",
+            "cell": f"{entry.pde}, {entry.direction}",
+            "method": entry.method,
+            "order": OURS.index(entry.method) if entry.method in OURS else len(OURS),
             "label": label(entry),
-            "steps": entry.steps or 1,
+            "steps": entry.steps or 0,
             "value": entry.value,
             "low": entry.low,
             "high": entry.high,
@@ -49,7 +55,7 @@ def frame(every: Sequence[Entry]) -> pd.DataFrame:
         for entry in every
         if entry.value is not None and entry.usual and not entry.rounding
     ]
-    columns = ["regime", "cell", "method", "label", "steps"]
+    columns = ["regime", "cell", "method", "order", "label", "steps"]
     columns += ["value", "low", "high", "seconds"]
     return pd.DataFrame(rows, columns=columns)
 
@@ -62,32 +68,34 @@ def time_error(every: Sequence[Entry], title: str = "") -> Figure:
         title: Text above the picture.
     """
     data = frame(every).dropna(subset=["seconds"])
+    most = max(2, data["steps"].max() if len(data) else 2)
     with style():
-        figure, axis = plt.subplots(figsize=(5, 3.4))
-        sns.scatterplot(
-            data,
-            x="seconds",
-            y="value",
-            hue="method",
-            size="steps",
-            sizes=SIZES,
-            size_norm=(1, max(2, data["steps"].max() if len(data) else 2)),
-            hue_order=[m for m in (*METHODS, "baseline") if m in {*data["method"]}],
-            legend=False,
-            ax=axis,
-        )
-        for _, row in data.iterrows():
-            axis.annotate(
-                row["label"],
-                (row["seconds"], row["value"]),
-                xytext=(6, 6),
-                textcoords="offset points",
-                fontsize=7,
-            )
+        figure, axis = plt.subplots(figsize=(7, 3.8))
+        for place, method in enumerate(dict.fromkeys(data["method"])):
+            mine = data[data["method"] == method].sort_values("steps", kind="stable")
+            colour = look(method).get("color", GREY)
+            kind = {
+                "marker": "o" if method in LEARNED else MARKS[place % len(MARKS)],
+                "facecolors": "white" if method == EQUAL else colour,
+                "edgecolors": colour,
+            }
+            shape = mine["seconds"], mine["value"]
+            sizes = np.interp(mine["steps"], (1, most), SIZES)
+            axis.plot(*shape, color=colour, lw=1, zorder=2)
+            axis.scatter(*shape, sizes, zorder=3, **kind)
+            axis.scatter([], [], SIZES[0], label=stepped(method, mine["steps"]), **kind)
         axis.set(xscale="log", title=title, xlabel="seconds per sample")
         percent(axis, "y")
-        axis.margins(0.2)
+        axis.margins(0.1)
+        if len(data):
+            figure.legend(loc="outside right center")
     return figure
+
+
+def stepped(method: str, steps: Iterable[int]) -> str:
+    """Names a method with all of its numbers of steps."""
+    several = ", ".join(str(each) for each in sorted({*steps}) if each)
+    return f"{method}, {several} steps" if several else method
 
 
 def percent(axis: Axes, which: str) -> None:
@@ -100,50 +108,50 @@ def percent(axis: Axes, which: str) -> None:
 
 
 def errors(every: Sequence[Entry]) -> Figure:
-    """Draws the errors of all methods in every cell, a panel for each regime (E06).
+    """Draws the errors of all methods, a panel for each cell (E06).
 
     Args:
-        every: Entries of one grid.
+        every: Entries of one grid. Ours are first, and in colour.
     """
     data = frame(every)
     regimes = [regime for regime in REGIMES if regime in {*data["regime"]}]
-    bars = max((len(data[data["regime"] == r]) for r in regimes), default=1)
+    ordered = data.sort_values("order", kind="stable")
+    heights = {
+        cell: list(dict.fromkeys(ordered[ordered["cell"] == cell]["label"]))
+        for cell in dict.fromkeys(data["cell"])
+    }
+    shape = max(1, len(heights)), max(1, len(regimes))
+    tall = [1 + BAR * len(names) for names in heights.values()] or [1]
     with style():
         figure, axes = plt.subplots(
-            1,
-            max(1, len(regimes)),
-            figsize=(3.3 * max(1, len(regimes)), 1.2 + ROW * bars),
+            *shape,
+            figsize=(2 + 2.6 * shape[1], sum(tall)),
+            height_ratios=tall,
             sharex=True,
+            sharey="row",
             squeeze=False,
         )
-        for axis, regime in zip(axes[0], regimes, strict=False):
-            panel(axis, data[data["regime"] == regime], data)
-            axis.set_title(regime)
-        one_legend(figure)
+        for row, (cell, names) in zip(axes, heights.items(), strict=False):
+            for axis, regime in zip(row, regimes, strict=True):
+                mine = data[(data["cell"] == cell) & (data["regime"] == regime)]
+                panel(axis, mine, names)
+                axis.set_title(f"{cell}, {regime}")
     return figure
 
 
-def panel(axis: Axes, mine: pd.DataFrame, every: pd.DataFrame) -> None:
-    """Draws the bars of one regime with their intervals."""
-    sns.barplot(
-        mine,
-        y="cell",
-        x="value",
-        hue="label",
-        hue_order=list(dict.fromkeys(every["label"])),
-        errorbar=None,
-        dodge=True,
-        ax=axis,
-    )
-    cells = list(dict.fromkeys(mine["cell"]))
-    names = list(dict.fromkeys(every["label"]))
-    for _, row in mine.dropna(subset=["low", "high"]).iterrows():
-        width = 0.8 / len(names)
-        shift = (names.index(row["label"]) - (len(names) - 1) / 2) * width
-        place = cells.index(row["cell"]) + shift
-        axis.plot([row["low"], row["high"]], [place, place], color="black", lw=0.8)
+def panel(axis: Axes, mine: pd.DataFrame, names: Sequence[str]) -> None:
+    """Draws the bars of one cell with their intervals, one below the other."""
+    places = [names.index(label) for label in mine["label"]]
+    colours = [
+        look(who)["color"] if who in OURS else ("0.55" if who in LEARNED else "0.8")
+        for who in mine["method"]
+    ]
+    axis.barh(places, mine["value"], color=colours)
+    for place, low, high in zip(places, mine["low"], mine["high"], strict=True):
+        axis.plot([low, high], [place, place], color="black", lw=0.8)
     percent(axis, "x")
-    axis.set(ylabel="", ylim=(len(cells) - 0.5, -0.5))
+    axis.set_yticks(range(len(names)), names)
+    axis.set_ylim(len(names) - 0.4, -0.6)
 
 
 def one_legend(figure: Figure) -> None:

@@ -18,6 +18,7 @@ from prisma_lib.benchmarks import Contest
 from prisma_lib.cells import Benchmark, Cell, observation_of
 from prisma_lib.claims.evidence import OURS
 from prisma_lib.errors import NumericsError
+from prisma_lib.markdown import counted
 from prisma_lib.pdes.base import Field
 from prisma_lib.plots import Panel
 from prisma_lib.tables import ROUNDING
@@ -89,7 +90,7 @@ def one_answer(contest: Contest, cell: Cell, number: int = 0) -> dict[str, Shown
         except NumericsError:
             continue
         seconds = time.perf_counter() - began
-        calls = f", {solver.calls} calls" if solver.calls else ""
+        calls = f", {counted(solver.calls, 'call')}" if solver.calls else ""
         wanted = problem.pde.snap(a) if cell[0] == "inverse" else u
         error = errors(problem, cell[0], a, u).item()
         if error >= ROUNDING:
@@ -170,7 +171,7 @@ def residual(
     truth = (problem.a if cell[0] == "inverse" else problem.u)[0, -1]
     spectra = {"truth": truth} | {name: shown.wanted for name, shown in found.items()}
     with plots.style():
-        figure, axes = plt.subplots(1, 3, figsize=(9, 2.7), width_ratios=[1, 1, 1.4])
+        figure, axes = plt.subplots(1, 3, figsize=(9, 3.4), width_ratios=[1, 1, 1.4])
         panels = []
         for name, (a, u) in pairs.items():
             r = pde.residual(a, u)
@@ -180,7 +181,7 @@ def residual(
             )
         plots.draw_row(figure, list(axes[:2]), panels)
         plots.spectra(axes[2], spectra)
-        axes[2].legend(fontsize=6)
+        charts.one_legend(figure)
     return figure
 
 
@@ -202,8 +203,9 @@ def spectra(found: Sequence[Answer], cell: Cell) -> Figure:
         if answer.errors().mean() >= ROUNDING:
             shown.setdefault(answer.method, wanted[:, -1])
     with plots.style():
-        figure, axis = plt.subplots(figsize=(5, 3.2))
+        figure, axis = plt.subplots(figsize=(6, 4.2))
         plots.spectra(axis, shown)
+        charts.one_legend(figure)
         axis.set_title(f"{', '.join(cell)}, mean of {few.n} problems")
     return figure
 

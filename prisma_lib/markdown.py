@@ -112,10 +112,15 @@ def published(paper: Paper, pde: str, cells: Sequence[tuple[str, str]]) -> list[
 
 def label(entry: Entry) -> str:
     """Names a method with its steps, how many draws were averaged, and what it saw."""
-    parts = [entry.method, f"{entry.steps} steps" if entry.steps else ""]
+    parts = [entry.method, counted(entry.steps, "step") if entry.steps else ""]
     parts += [f"mean of {entry.draws}" if entry.draws > 1 else ""]
     parts += ["" if entry.hidden in HIDDEN[entry.regime] else entry.hidden]
     return ", ".join(filter(None, parts))
+
+
+def counted(count: int, what: str) -> str:
+    """Writes a number of things, with an s where there are several."""
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def interval(entry: Entry | None) -> str:

@@ -20,6 +20,7 @@ from torch import Tensor
 from prisma_lib.pdes.base import Metric
 from prisma_lib.solve import Solution
 from prisma_lib.spectral import radial_spectrum
+from prisma_lib.styles import look
 from prisma_lib.styles import style as style
 
 PANEL = 2.05  # inches per field
@@ -189,6 +190,8 @@ def solution(draws: Solution, problem: int = 0) -> Figure:
 def spectra(axis: Axes, fields: Mapping[str, Tensor]) -> None:
     """Draws the power per shell of mode numbers of several fields.
 
+    Methods and the truth look as in every other figure.
+
     Args:
         axis: Where to draw.
         fields: Fields `(x, y)` by their name in the legend, or batches `(b, x, y)`,
@@ -198,7 +201,7 @@ def spectra(axis: Axes, fields: Mapping[str, Tensor]) -> None:
     for name, values in fields.items():
         power = _array(radial_spectrum(values))
         power = power.reshape(-1, power.shape[-1]).mean(0)
-        axis.loglog(np.arange(1, len(power)), power[1:], label=name)
+        axis.loglog(np.arange(1, len(power)), power[1:], label=name, **look(name))
         last = max(last, len(power))
     axis.set(xlabel="mode number |k|", ylabel="power")
     ticks = [2**i for i in range((last - 1).bit_length())]

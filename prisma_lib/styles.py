@@ -3,12 +3,21 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import matplotlib.pyplot as plt
+import seaborn as sns
 from matplotlib.axis import Axis
 from matplotlib.ticker import LogFormatterSciNotation
 
+from prisma_lib.comparison import EQUAL
+from prisma_lib.lifted import PrismaL
+from prisma_lib.tables import EXACT, MEAN, METHODS
+
 STYLE = Path(__file__).with_name("prisma.mplstyle")
+MARKS, GREY = "sv^Dx+", "0.5"  # of what learns nothing
+# What learns nothing is told apart by its line.
+_HONEST = {EXACT: "--", "lift": "-.", MEAN: ":", "stencil": (0, (1, 4))}
 
 
 @contextmanager
@@ -43,3 +52,25 @@ def _say_plainly(axis: Axis) -> None:
         axis.set_major_formatter(_Plain())
     if type(axis.get_minor_formatter()) is LogFormatterSciNotation:
         axis.set_minor_formatter(_Plain())
+
+
+def look(name: str) -> dict[str, Any]:
+    """Returns the keywords of a line, the same for a method in every figure.
+
+    Args:
+        name: Title of a method, or "truth".
+
+    Returns:
+        Colour, and width or style; nothing for a name that is none of these.
+    """
+    palette = sns.color_palette("colorblind")
+    ours = {"color": palette[0], "linewidth": 2}
+    known: dict[str, dict[str, Any]] = {
+        "truth": {"color": "black", "linewidth": 2},
+        **{m: {"color": palette[i]} for i, m in enumerate(METHODS[::-1])},
+        **{m: {"color": GREY, "linestyle": dash} for m, dash in _HONEST.items()},
+        METHODS[-1]: ours,
+        EQUAL: ours | {"linewidth": 1, "linestyle": "--"},
+        PrismaL.title: {"color": palette[9], "linewidth": 2},
+    }
+    return known.get(name, {})

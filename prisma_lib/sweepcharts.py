@@ -12,10 +12,8 @@ from matplotlib.figure import Figure
 
 from prisma_lib import results
 from prisma_lib.charts import one_legend, percent
-from prisma_lib.plots import style
-from prisma_lib.tables import METHODS
-
-MARKS, GREY = "sv^Dx+", "0.5"  # of what learns nothing
+from prisma_lib.styles import GREY, MARKS, look, style
+from prisma_lib.tables import LEARNED
 
 
 def settings_frame(
@@ -90,23 +88,17 @@ def lines(axis: Axes, cell: pd.DataFrame, key: str, names: Sequence[str] = ()) -
         names: All methods of the figure: each looks the same in all of its panels.
     """
     found = {*(names or cell["method"])}
-    learned = [name for name in reversed(METHODS) if name in found]
-    others = sorted(found - {*METHODS})
+    learned = [name for name in reversed(LEARNED) if name in found]
+    others = sorted(found - {*LEARNED})
     palette = sns.color_palette("colorblind")
     for name in [*learned, *others]:
-        look = {"color": colour(name), "marker": "."}
+        kind = {"marker": ".", **look(name)}
         if name in others:
             place = others.index(name)
-            look["marker"] = MARKS[place % len(MARKS)]
-            look["linestyle"] = "--" if learned else "-"
-            look["color"] = GREY if learned else palette[place % len(palette)]
+            kind["marker"] = MARKS[place % len(MARKS)]
+            kind["linestyle"] = "--" if learned else "-"
+            kind["color"] = GREY if learned else palette[place % len(palette)]
         mine = cell[cell["method"] == name]
-        axis.plot(mine[key], mine["value"], markersize=4, label=name, **look)
-        band = {"alpha": 0.2, "linewidth": 0, "color": look["color"]}
+        axis.plot(mine[key], mine["value"], markersize=4, label=name, **kind)
+        band = {"alpha": 0.2, "linewidth": 0, "color": kind["color"]}
         axis.fill_between(mine[key], mine["low"], mine["high"], **band)
-
-
-def colour(method: str) -> Any:
-    """Returns the colour of a method, grey for what learns nothing."""
-    palette = sns.color_palette("colorblind")
-    return palette[METHODS[::-1].index(method)] if method in METHODS else GREY

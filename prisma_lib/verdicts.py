@@ -107,7 +107,8 @@ def measured(rows: Sequence[results.Row], metric: str) -> str:
 
 def who(row: results.Row) -> str:
     """Names a method with its steps."""
-    return f"{row['method']}, {row['steps']} steps" if row["steps"] else row["method"]
+    steps = markdown.counted(int(row["steps"]), "step") if row["steps"] else ""
+    return ", ".join(filter(None, (row["method"], steps)))
 
 
 def spanned(row: results.Row) -> str:

@@ -30,17 +30,19 @@ def test_time_stands_against_error_and_points_grow_with_steps(every):
     figure = charts.time_error(full, "Darcy")
 
     (axis,) = figure.axes
-    points = axis.collections[0]
-    assert {tuple(p) for p in points.get_offsets().tolist()} == {
-        (0.2, 2.0),
-        (0.5, 4.0),
-        (20.0, 8.0),
-        (0.5, 25.0),
+    sizes = {
+        tuple(point): size
+        for drawn in axis.collections
+        for point, size in zip(
+            drawn.get_offsets().tolist(), drawn.get_sizes(), strict=False
+        )
     }
-    sizes = dict(zip(points.get_offsets()[:, 1], points.get_sizes(), strict=True))
-    assert sizes[4.0] == sizes[25.0] < sizes[2.0] < sizes[8.0]
+    assert sizes.keys() == {(0.2, 2.0), (0.5, 4.0), (20.0, 8.0), (0.5, 25.0)}
+    by_error = {error: size for (_, error), size in sizes.items()}
+    assert by_error[4.0] == by_error[25.0] < by_error[2.0] < by_error[8.0]
     assert (axis.get_xscale(), axis.get_yscale()) == ("log", "log")
-    assert {text.get_text() for text in axis.texts} == {
+    (legend,) = figure.legends
+    assert {text.get_text() for text in legend.get_texts()} == {
         "PRISMA, 20 steps",
         "FNO",
         "FunDPS, 200 steps",
@@ -48,12 +50,32 @@ def test_time_stands_against_error_and_points_grow_with_steps(every):
     }
 
 
+def test_steps_of_one_method_are_one_line_in_order():
+    rows = [row("PRISMA", 1.0, 50, seconds_per_sample=0.5)]
+    rows += [row("PRISMA", 3.0, 5, seconds_per_sample=0.05)]
+    rows += [row("PRISMA", 2.0, 20, seconds_per_sample=0.2)]
+
+    figure = charts.time_error(tables.entries(rows, PAPER))
+
+    (line,) = figure.axes[0].lines
+    assert line.get_ydata().tolist() == [3.0, 2.0, 1.0]
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == [
+        "PRISMA, 5, 20, 50 steps"
+    ]
+
+
 def test_bars_carry_their_interval(every):
     figure = charts.errors(every)
 
-    full, sparse = figure.axes
-    assert (full.get_title(), sparse.get_title()) == ("full", "sparse")
-    for axis, count in ((full, 4), (sparse, 2)):
+    counts = {
+        "darcy, forward, full": 4,
+        "darcy, forward, sparse": 1,
+        "darcy, inverse, full": 0,
+        "darcy, inverse, sparse": 1,
+    }
+    assert [axis.get_title() for axis in figure.axes] == [*counts]
+    for axis, count in zip(figure.axes, counts.values(), strict=True):
         bars = [
             (bar.get_y() + bar.get_height() / 2, bar.get_width())
             for bars in axis.containers
@@ -64,6 +86,19 @@ def test_bars_carry_their_interval(every):
             (low, high), (y, _) = line.get_data()
             (width,) = [w for place, w in bars if place == pytest.approx(y)]
             assert (low, high) == pytest.approx((0.95 * width, 1.05 * width))
+
+
+def test_bars_stand_beside_their_name_and_ours_are_first(every):
+    figure = charts.errors(every)
+
+    full = figure.axes[0]
+    names = [label.get_text() for label in full.get_yticklabels()]
+    assert names == ["PRISMA, 20 steps", "FNO", "FunDPS, 200 steps", "mean field"]
+    (bars,) = full.containers
+    widths = {names[round(b.get_y() + b.get_height() / 2)]: b.get_width() for b in bars}
+    assert [widths[name] for name in names] == [2.0, 4.0, 8.0, 25.0]
+    colours = [bar.get_facecolor() for bar in bars]
+    assert colours[0] not in colours[1:]
 
 
 def test_ranks_of_both_stand_side_by_side(every):

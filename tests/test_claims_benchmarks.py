@@ -29,7 +29,7 @@ def test_without_rows_of_rivals_a_claim_is_open(name):
 
 
 @pytest.mark.parametrize(("regime", "name"), [("noisy", "E02"), ("full", "E03")])
-def test_a_table_is_in_order_when_half_of_its_decided_columns_are(regime, name):
+def test_a_table_is_in_order_when_most_of_its_decided_columns_are(regime, name):
     right = [
         row("PRISMA", 1.0, 20, regime=regime),
         row("FNO", 9.0, regime=regime),
@@ -42,7 +42,7 @@ def test_a_table_is_in_order_when_half_of_its_decided_columns_are(regime, name):
     ]
 
     assert judge(name, right + open_)["verdict"] == HOLDS
-    assert judge(name, right + wrong)["verdict"] == HOLDS
+    assert judge(name, right + wrong)["verdict"] == FAILS
     found = judge(name, wrong + open_)
     assert found["verdict"] == FAILS
     assert "0 of 1 columns in the paper's order, 1 undecided" in found["evidence"]

@@ -8,7 +8,15 @@ from collections.abc import Callable, Sequence
 
 from prisma_lib import results
 from prisma_lib.answers import IOU
-from prisma_lib.claims.evidence import NO_ROWS, OURS, Claim, Evidence, Finding, judged
+from prisma_lib.claims.evidence import (
+    NO_ROWS,
+    OURS,
+    Claim,
+    Evidence,
+    Finding,
+    decided,
+    judged,
+)
 from prisma_lib.claims.tables import (
     DIFFUSION,
     SPECTRAL,
@@ -35,15 +43,17 @@ def table_order(regime: str) -> Judge:
         known = [order.verdict for order in here if order.verdict != OPEN]
         what = f"columns in the paper's order, {len(here) - len(known)} undecided"
         rows = [e.row for e in found.entries if e.regime == regime]
+        if not known:
+            return Finding(OPEN, NO_ROWS)
         holds = known.count(HOLDS)
-        finding = judged(holds, len(known), what, share=0.5, rows=rows)
         ranks = [
             f"{row['method']} {row['steps'] or ''} {row['rank']:.2g}".replace("  ", " ")
             for row in found.ranks
             if row["regime"] == regime
         ]
-        said = f"; average ranks: {', '.join(ranks)}" if known and ranks else ""
-        return Finding(finding.verdict, finding.evidence + said, finding.rows)
+        said = f"; average ranks: {', '.join(ranks)}" if ranks else ""
+        text = f"{holds} of {len(known)} {what}{said}"
+        return decided(2 * holds > len(known), text, rows)
 
     return claim
 
