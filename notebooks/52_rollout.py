@@ -30,7 +30,7 @@ import pandas as pd
 import torch
 from IPython.display import Markdown, display
 
-from prisma_lib import baselines, calibration, load, metrics, pdes, plots
+from prisma_lib import baselines, calibration, devices, load, metrics, pdes, plots
 from prisma_lib.cells import observation_of, setting
 from prisma_lib.edm import Schedule
 from prisma_lib.errors import CheckpointError, NumericsError
@@ -142,6 +142,7 @@ for regime in regimes:
 
 # %%
 rows, curves = [], {}
+about = {"scale": scale, "device": devices.describe(torch.device("cpu"))}
 for (regime, entering), cell in found.items():
     for who, frames in cell.items():
         for k in range(horizon):
@@ -159,7 +160,7 @@ for (regime, entering), cell in found.items():
                 number = calibration.number(values, calibration.mean, seed)
             curves[regime, entering, who, k + 1] = number
             row |= dict(zip(("value", "low", "high"), number, strict=True))
-            rows.append(row | {"scale": scale})
+            rows.append(row | about)
 
 # %% tags=["thumbnail"]
 with plots.style():

@@ -70,8 +70,8 @@ for regime in report.REGIMES:
     display(Markdown(f"**{regime}**\n\n{markdown.regime(every)}"))
 
 # %% [markdown]
-# Bars: one for each method, with its first number of steps; blue are ours, dark what was
-# learned elsewhere, light what learns nothing.
+# Bars: one for each method, with its first number of steps; blue are ours, dark what
+# others learned, light what learns nothing.
 
 # %%
 largest = max(
