@@ -126,3 +126,51 @@ def test_the_sparse_table_has_an_order_too(ours, verdict):
     rows = [row("PRISMA", ours, 20, regime="sparse"), row("FNO", 20.0, regime="sparse")]
 
     assert judge("E04", rows)["verdict"] == verdict
+
+
+@pytest.mark.parametrize(
+    ("inverse", "steps", "verdict"),
+    [(8.0, 200, HOLDS), (2.0, 200, FAILS), (8.0, 100, OPEN)],
+)
+def test_a_tenth_of_the_steps_must_be_better_in_most_cells(inverse, steps, verdict):
+    rows = [row("PRISMA", 4.0, 20), row("FunDPS", 5.0, steps)]
+    rows += [row("PRISMA", 4.0, 20, direction="inverse")]
+    rows += [row("FunDPS", inverse, steps, direction="inverse")]
+
+    assert judge("C01", rows)["verdict"] == verdict
+
+
+@pytest.mark.parametrize(
+    ("other", "verdict"),
+    [
+        ({"seconds_per_sample": "1.6"}, HOLDS),
+        ({"seconds_per_sample": "1.4"}, FAILS),
+        ({"seconds_per_sample": "1.6", "device": "other"}, OPEN),
+    ],
+)
+def test_speed_is_compared_on_one_device(other, verdict):
+    rows = [row("PRISMA", 4.0, 20, seconds_per_sample="0.1")]
+    rows += [row("FunDPS", 5.0, 200, **other)]
+
+    assert judge("C02", rows)["verdict"] == verdict
+
+
+@pytest.mark.parametrize(
+    ("claim", "asked"), [("C03", ["noisy"]), ("C04", ["full", "sparse"])]
+)
+def test_the_first_rank_is_needed_in_every_table_of_a_claim(claim, asked):
+    first = [row("PRISMA", 1.0, 20, regime=r) for r in asked]
+    first += [row("FNO", 3.0, regime=r) for r in asked]
+    last = [row("PRISMA", 9.0, 20, regime=asked[-1])]
+
+    assert judge(claim, first)["verdict"] == HOLDS
+    assert judge(claim, first + last)["verdict"] == FAILS
+    assert judge(claim, first[:1])["verdict"] == OPEN
+
+
+@pytest.mark.parametrize(("ours", "verdict"), [(4.0, HOLDS), (6.0, FAILS)])
+def test_spectra_under_noise_are_nearer_than_every_baseline(ours, verdict):
+    rows = [row("PRISMA", 1.0, 20), spectral("PRISMA", ours), spectral("FunDPS", 5.0)]
+    rows += [spectral("FunDPS", 1.0, regime="full")]
+
+    assert judge("C16", rows)["verdict"] == verdict
