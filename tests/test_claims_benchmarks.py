@@ -172,5 +172,9 @@ def test_the_first_rank_is_needed_in_every_table_of_a_claim(claim, asked):
 def test_spectra_under_noise_are_nearer_than_every_baseline(ours, verdict):
     rows = [row("PRISMA", 1.0, 20), spectral("PRISMA", ours), spectral("FunDPS", 5.0)]
     rows += [spectral("FunDPS", 1.0, regime="full")]
+    again = [spectral("FunDPS", 5.0, sweep="spectra")]
 
-    assert judge("C16", rows)["verdict"] == verdict
+    found = judge("C16", rows + again)
+
+    assert found["verdict"] == verdict
+    assert "of 1 spectra" in found["evidence"]

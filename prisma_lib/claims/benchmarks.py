@@ -19,7 +19,7 @@ from prisma_lib.claims.evidence import (
 )
 from prisma_lib.claims.tables import (
     DIFFUSION,
-    SPECTRAL,
+    noisy_spectra,
     operators_need_full,
     same_order,
 )
@@ -119,11 +119,7 @@ def spectra(directions: Sequence[str]) -> Judge:
     """
 
     def claim(found: Evidence) -> Finding:
-        rows = [
-            row
-            for row in found.select(metric=SPECTRAL, regime="noisy")
-            if row["direction"] in directions and results.number(row) is not None
-        ]
+        rows = [row for row in noisy_spectra(found) if row["direction"] in directions]
         better: dict[str, bool] = {}
         said = []
         for other in rows:
