@@ -194,6 +194,8 @@ def test_moments_are_near_zero_and_below_the_baselines():
         *(HOLDS, FAILS),
     )
     assert verdict("C11", rows(0.2, 0.5, rival=0.1)) == FAILS
+    alone = [row for row in rows(0.2, 0.5) if row["method"] == "PRISMA"]
+    assert verdict("E14", alone) == OPEN
 
 
 def test_no_row_of_a_sweep_is_an_entry_of_a_table():
