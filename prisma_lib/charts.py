@@ -136,6 +136,7 @@ def errors(every: Sequence[Entry]) -> Figure:
                 mine = data[(data["cell"] == cell) & (data["regime"] == regime)]
                 panel(axis, mine, names)
                 axis.set_title(f"{cell}, {regime}")
+                axis.label_outer()
     return figure
 
 
