@@ -20,12 +20,13 @@ from prisma_lib.cells import REGIMES
 from prisma_lib.comparison import EQUAL
 from prisma_lib.lifted import PrismaL
 from prisma_lib.markdown import label
+from prisma_lib.model import Prisma
 from prisma_lib.ranks import TIES, column_ranks, scores_of
 from prisma_lib.styles import GREY, MARKS, look, style
 from prisma_lib.tables import LEARNED, Entry, Paper
 
 ROW, BAR = 0.28, 0.2  # inches for a row of text, for a thin bar
-OURS = ("PRISMA", PrismaL.title, EQUAL)
+OURS = (Prisma.title, PrismaL.title, EQUAL)
 SIZES = (30, 200)  # points squared: few steps, many steps
 
 

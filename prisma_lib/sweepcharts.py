@@ -6,13 +6,12 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import pandas as pd
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from prisma_lib import results
 from prisma_lib.charts import one_legend, percent
-from prisma_lib.styles import GREY, MARKS, look, style
+from prisma_lib.styles import GREY, MARKS, PALETTE, look, style
 from prisma_lib.tables import LEARNED
 
 
@@ -90,14 +89,13 @@ def lines(axis: Axes, cell: pd.DataFrame, key: str, names: Sequence[str] = ()) -
     found = {*(names or cell["method"])}
     learned = [name for name in reversed(LEARNED) if name in found]
     others = sorted(found - {*LEARNED})
-    palette = sns.color_palette("colorblind")
     for name in [*learned, *others]:
         kind = {"marker": ".", **look(name)}
         if name in others:
             place = others.index(name)
             kind["marker"] = MARKS[place % len(MARKS)]
             kind["linestyle"] = "--" if learned else "-"
-            kind["color"] = GREY if learned else palette[place % len(palette)]
+            kind["color"] = GREY if learned else PALETTE[place % len(PALETTE)]
         mine = cell[cell["method"] == name]
         axis.plot(mine[key], mine["value"], markersize=4, label=name, **kind)
         band = {"alpha": 0.2, "linewidth": 0, "color": kind["color"]}

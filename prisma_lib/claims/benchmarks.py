@@ -14,8 +14,8 @@ from prisma_lib.claims.evidence import (
     Claim,
     Evidence,
     Finding,
-    decided,
     judged,
+    mostly,
 )
 from prisma_lib.claims.tables import (
     DIFFUSION,
@@ -43,8 +43,6 @@ def table_order(regime: str) -> Judge:
         known = [order.verdict for order in here if order.verdict != OPEN]
         what = f"columns in the paper's order, {len(here) - len(known)} undecided"
         rows = [e.row for e in found.entries if e.regime == regime]
-        if not known:
-            return Finding(OPEN, NO_ROWS)
         holds = known.count(HOLDS)
         ranks = [
             f"{row['method']} {row['steps'] or ''} {row['rank']:.2g}".replace("  ", " ")
@@ -52,8 +50,7 @@ def table_order(regime: str) -> Judge:
             if row["regime"] == regime
         ]
         said = f"; average ranks: {', '.join(ranks)}" if ranks else ""
-        text = f"{holds} of {len(known)} {what}{said}"
-        return decided(2 * holds > len(known), text, rows)
+        return mostly(holds, len(known), what + said, rows)
 
     return claim
 

@@ -105,6 +105,15 @@ def judged(
     return Finding(verdict, f"{good} of {count} {what}", rows)
 
 
+def mostly(
+    good: int, count: int, what: str, rows: Sequence[results.Row] = ()
+) -> Finding:
+    """Says that a claim holds when more than half of its cases do; see `judged`."""
+    if not count:
+        return Finding(OPEN, NO_ROWS)
+    return decided(2 * good > count, f"{good} of {count} {what}", rows)
+
+
 def value(row: results.Row, column: str = "value") -> float:
     """Returns a number of a row; NaN where it has none."""
     found = results.number(row, column)

@@ -9,8 +9,8 @@ from prisma_lib.claims.evidence import (
     Claim,
     Evidence,
     Finding,
-    decided,
     judged,
+    mostly,
 )
 from prisma_lib.ranks import OPEN
 from prisma_lib.tables import MEAN, Entry
@@ -27,11 +27,9 @@ def fewer_steps(found: Evidence) -> Finding:
         for mine, other in found.pairs(DIFFUSION)
         if (other.steps or 0) >= 10 * (mine.steps or 1)
     ]
-    if not pairs:
-        return Finding(OPEN, NO_ROWS)
     better = sum(smaller(mine, other) for mine, other in pairs)
-    text = f"{better} of {len(pairs)} cells better with a tenth of the steps"
-    return decided(2 * better > len(pairs), text, rows_of(pairs))
+    what = "cells better with a tenth of the steps"
+    return mostly(better, len(pairs), what, rows_of(pairs))
 
 
 def faster(found: Evidence) -> Finding:
