@@ -4,8 +4,9 @@
     python -m prisma_lib.screen params/baselines.yaml --models outputs/models/baselines
 
 The plan's `zip` and `grid` list the variants, of PRISMA or of any baseline that is
-trained; each is judged in the cells that apply to it. A variant that has rows is not
-trained again, one that was interrupted goes on: the same command finishes what is left.
+trained; each is judged in the cells that apply to it. A variant that has rows, and its
+model where `--models` wants one, is not trained again; one that was interrupted goes
+on: the same command finishes what is left.
 With `--split validation` the problems are others than those of the tables: for settings
 that are chosen by the result.
 """
@@ -17,7 +18,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from prisma_lib import baselines, pdes, plans, provenance, results
+from prisma_lib import baselines, checkpoints, pdes, plans, provenance, results
 from prisma_lib.cells import benchmark
 from prisma_lib.comparison import asked_of, rows_of
 from prisma_lib.errors import ConfigError, exit_status
@@ -64,7 +65,7 @@ def screen(
     only: str = "*",
     folder: Path | None = None,
 ) -> Iterator[tuple[str, list[results.Row]]]:
-    """Trains and judges what has no rows yet.
+    """Trains and judges what has no rows yet, or lacks the model that is wanted.
 
     Args:
         path: The plan.
@@ -95,14 +96,16 @@ def screen(
         )
     done = {row["run"] for row in results.read(out)}
     for name, config in trainings.items():
-        if name in done:
+        model = models / kept[name] if models else home / name / "model"
+        # Rows travel with the project, most models do not: some solver may want one.
+        if name in done and (not models or (model / checkpoints.CARD).exists()):
             continue
         asked_of(config.method, pdes.load(config.pde, config.size))
         with team(config, home / name, device, processes):
             state = begin(config, home / name, device)
             for _ in watched(state, home / name):
                 pass
-        finish(state, models / kept[name] if models else home / name / "model")
+        finish(state, model)
         labels = {"sweep": path.stem, "run": name, "scale": scale}
         rows = judged(state, n, split, **labels)
         results.append(out, rows)

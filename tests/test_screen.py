@@ -1,5 +1,7 @@
 """Screening recipes: every variant once, and what was cut goes on."""
 
+import shutil
+
 import pytest
 import torch
 
@@ -90,6 +92,24 @@ def test_a_baseline_is_judged_where_it_applies_and_kept_where_it_is_found(
     assert all("weights=published" in row["setting"] for row in judged)
     model = baselines.load("fundps", "helmholtz", 16, folder=models)
     assert model.method == "fundps"
+
+
+def test_a_variant_with_rows_but_without_its_model_is_trained_for_the_model(plan, root):
+    plan.write_text(RIVALS.replace("fundps", "deeponet"))
+    given = (plan, "smoke", root / "rows.csv", "cpu", 2)
+
+    def again():
+        return [*screen.screen(*given, models=root / "models")]
+
+    assert len(again()) == 1
+    assert not again()
+    rows = results.read(root / "rows.csv")
+    shutil.rmtree(root / "models")
+    # As in a clone: rows are there, neither models nor trainings are.
+    shutil.rmtree(root / "outputs")
+    assert len(again()) == 1
+    assert len(results.read(root / "rows.csv")) == len(rows)
+    assert baselines.load("deeponet", "helmholtz", 16, folder=root / "models")
 
 
 def test_two_models_of_one_name_are_refused(plan, root):
