@@ -125,6 +125,7 @@ def test_c07_counts_most_cells_of_new_wavenumbers_only():
 
     assert verdict("C07", rows(3, 4, 9)) == HOLDS
     assert verdict("C07", rows(3, 8, 9)) == FAILS
+    assert verdict("C07", rows(3, 9)) == FAILS  # half are not most
     assert verdict("C07", rows()) == OPEN
 
 

@@ -104,9 +104,7 @@ def within(
     return judged(good, len(pairs), said, rows=[row for pair in pairs for row in pair])
 
 
-def rising(
-    pairs: Sequence[tuple[results.Row, results.Row]], what: str, share: float = 1.0
-) -> Finding:
+def rising(pairs: Sequence[tuple[results.Row, results.Row]], what: str) -> Finding:
     """Judges whether the second of each pair is the larger error."""
     good = sum(float(a["value"]) < float(b["value"]) for a, b in pairs)
     rows = [row for pair in pairs for row in pair]
@@ -114,4 +112,4 @@ def rising(
         a, b = max(pairs, key=lambda pair: float(pair[1]["value"]))
         what += f"; {b['pde']}, {b['direction']}, {b['regime']}: {results.spoken(a)} "
         what += f"to {results.spoken(b)}, n = {b['n']}"
-    return judged(good, len(pairs), what, share=share, rows=rows)
+    return judged(good, len(pairs), what, rows=rows)
