@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from prisma_lib.edm import SIGMA_DATA, Levels, loss_weight
 from prisma_lib.errors import CheckpointError, unknown_name
+from prisma_lib.muon import SinglePrecisionMuon
 
 OPTIMISERS = ("adamw", "muon")
 WEIGHTINGS = ("edm", "min_snr")
@@ -133,7 +134,9 @@ def optimiser(
     if shared:
         matrices = [matrix for _, matrix in shared]
         settings["adjust_lr_fn"] = "match_rms_adamw"
-        parts.append(torch.optim.Muon(matrices, **settings))
+        on_gpu = matrices[0].is_cuda
+        make = torch.optim.Muon if on_gpu else SinglePrecisionMuon
+        parts.append(make(matrices, **settings))
     return Optimisers(parts, shared)
 
 

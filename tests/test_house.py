@@ -55,7 +55,7 @@ solve
 parallel teams results
 metrics data making importers audit reading layouts manifests matlab splits storage
 cells calibration
-checkpoints
+checkpoints muon
 anchors answers judge
 comparison evaluate robustness rollout
 pairing strictyaml values locks

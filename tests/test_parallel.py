@@ -76,11 +76,7 @@ def test_two_processes_move_the_weights_as_one_does(runs, name):
     assert one.keys() == two.keys()
     for part, key in itertools.product(("model", "average"), origin):
         difference = two[f"{part}.{key}"] - one[f"{part}.{key}"]
-        moved = one[f"{part}.{key}"] - origin[key]
-        if name == "muon":  # orthogonalises in bfloat16, which rounds to 2^-8
-            assert difference.norm() <= 2**-6 * moved.norm(), key
-        else:
-            assert difference.abs().max() <= 1e-6, key
+        assert difference.abs().max() <= 1e-6, key
     far = [(one[f"model.{key}"] - origin[key]).abs().max() for key in origin]
     assert max(far) > 1e-3
 
