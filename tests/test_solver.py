@@ -33,13 +33,15 @@ def pair(pde):
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_draws_do_not_depend_on_how_the_batch_is_split(model, pair, sampler):
     settings = {"steps": 3, "samples": 2, "seed": 0, "sampler": sampler}
+    # In single precision products of other shapes round otherwise, by the processor.
+    exact = copy.deepcopy(model).double()
     whole, *split = (
-        solve(model, u=pair[1], max_batch=most, **settings) for most in (6, 1, 5)
+        solve(exact, u=pair[1], max_batch=most, **settings) for most in (6, 1, 5)
     )
 
     for parts in split:
         for part, all_at_once in ((parts.a, whole.a), (parts.u, whole.u)):
-            assert (part - all_at_once).norm() < 1e-6 * all_at_once.norm()
+            assert (part - all_at_once).norm() < 1e-7 * all_at_once.norm()
 
 
 @pytest.mark.parametrize(
