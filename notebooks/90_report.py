@@ -138,8 +138,13 @@ for pde in dict.fromkeys(row["pde"] for row in spectral):
 #
 # Darcy flow, forward, all of the permeability known. A larger point has more steps. The
 # paper's seconds are of one A100; ours compare among each other on one device only.
+#
+# A method is on the frontier of a cell when it has an answer there, with some number of
+# steps, that no learned answer beats in both error and seconds. (The numerical solver
+# beats them all where it applies, and so may a lift: see `frontier.csv`.)
 
 # %% tags=["thumbnail"]
+show("frontier")
 show("latency")
 wanted = ("full", ("darcy", "forward"))
 scatter = charts.time_error(

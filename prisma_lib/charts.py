@@ -18,6 +18,7 @@ from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 from prisma_lib import results
 from prisma_lib.cells import REGIMES
 from prisma_lib.comparison import EQUAL
+from prisma_lib.frontier import answers, unbeaten
 from prisma_lib.lifted import PrismaL
 from prisma_lib.markdown import label
 from prisma_lib.model import Prisma
@@ -64,6 +65,9 @@ def frame(every: Sequence[Entry]) -> pd.DataFrame:
 def time_error(every: Sequence[Entry], title: str = "") -> Figure:
     """Draws seconds per sample against error; a larger point has more steps (E05).
 
+    No learned method has an answer below the dotted steps, their frontier. What errs by
+    rounding only has no place on a logarithmic axis: a line marks its seconds.
+
     Args:
         every: Entries of one cell, such as Darcy, forward, full.
         title: Text above the picture.
@@ -87,6 +91,15 @@ def time_error(every: Sequence[Entry], title: str = "") -> Figure:
             axis.scatter([], [], SIZES[0], label=stepped(method, mine["steps"]), **kind)
         axis.set(xscale="log", title=title, xlabel="seconds per sample")
         percent(axis, "y")
+        best = unbeaten([each for each in answers(every) if each.learned])
+        corners = [(each.seconds, each.error) for each in best if each.error]
+        if len(corners) > 1:
+            name = "frontier of learned methods"
+            axis.step(*zip(*corners, strict=True), "k:", where="post", label=name)
+        for each in answers(every):
+            if each.entry.rounding:
+                name = f"{each.entry.method}, to rounding"
+                axis.axvline(each.seconds, color=GREY, ls="--", lw=1, label=name)
         axis.margins(0.1)
         if len(data):
             figure.legend(loc="outside right center")

@@ -9,6 +9,7 @@ from typing import Any
 
 from prisma_lib import pdes, results
 from prisma_lib.cells import REGIMES
+from prisma_lib.frontier import standing
 from prisma_lib.ranks import OPEN
 from prisma_lib.tables import (
     DIRECTIONS,
@@ -222,6 +223,13 @@ def speeds(rows: Sequence[Row], paper: Paper) -> str:
     return listed({"scale": "scale", **columns}, 4)(rows, paper)
 
 
+def ahead(rows: Sequence[Row], paper: Paper) -> str:
+    """Counts the cells in which a method is on the frontier of error and seconds."""
+    columns = {"scale": "scale", "method": "method", "device": "device"}
+    columns |= {"on": "on the frontier in", "cells": "of cells"}
+    return listed(columns, 3)(standing(rows), paper)
+
+
 def bench(rows: Sequence[Row], _paper: Paper) -> str:
     """Formats the rows of the machine benchmark, a folded table each."""
     lines = []
@@ -278,6 +286,7 @@ BLOCKS: dict[str, Maker] = {
         3,
     ),
     "latency": speeds,
+    "frontier": ahead,
     "order": listed(
         {
             **{"scale": "scale", "regime": "regime", "pde": "equation"},

@@ -3,9 +3,9 @@
     python -m prisma_lib.report [--check]
 
 From `outputs/results/*.csv` and the paper's numbers, `outputs/tables/paper.csv`, it
-writes `outputs/tables/{full,sparse,noisy,ranks,latency,order,claims}.csv`, and in the
-README the block between `<!-- NAME:start -->` and `<!-- NAME:end -->` for every NAME
-that `markdown.BLOCKS` has.
+writes `outputs/tables/{full,sparse,noisy,ranks,latency,frontier,order,claims}.csv`, and
+in the README the block between `<!-- NAME:start -->` and `<!-- NAME:end -->` for every
+NAME that `markdown.BLOCKS` has.
 """
 
 import argparse
@@ -23,6 +23,7 @@ from prisma_lib.cells import REGIMES
 from prisma_lib.claims import claims
 from prisma_lib.errors import ConfigError, exit_status, unknown_name
 from prisma_lib.files import write_atomically
+from prisma_lib.frontier import frontiers
 from prisma_lib.provenance import ROOT
 from prisma_lib.ranks import orders, ranks
 from prisma_lib.tables import Entry, Paper, entries, latencies
@@ -41,6 +42,10 @@ COLUMNS = dict.fromkeys(REGIMES, CELL) | {
     "latency": (
         *("scale", "size", "method", "steps", "seconds_per_sample", "paper", "calls"),
         *("cells", "device"),
+    ),
+    "frontier": (
+        *("scale", "size", "regime", "pde", "direction", "method", "steps", "value"),
+        *("n", "seconds_per_sample", "frontier", "beaten_by", "device"),
     ),
     "order": (
         *("scale", "size", "regime", "pde", "direction", "methods", "same"),
@@ -98,6 +103,7 @@ class Report:
         return found | {
             "ranks": ranks(self.entries, self.paper),
             "latency": latencies(self.entries, self.paper),
+            "frontier": frontiers(self.entries),
             "order": [
                 {**asdict(order), "verdict": order.verdict}
                 for order in orders(self.entries, self.paper)

@@ -46,7 +46,10 @@ def test_time_stands_against_error_and_points_grow_with_steps(every):
         "FNO",
         "FunDPS, 200 steps",
         "mean field",
+        "numerical solver, to rounding",
     }
+    solver = axis.lines[-1]  # no error of its own to stand at
+    assert solver.get_xdata() == [0.5, 0.5]
 
 
 def test_steps_of_one_method_are_one_line_in_order():
@@ -56,11 +59,13 @@ def test_steps_of_one_method_are_one_line_in_order():
 
     figure = charts.time_error(tables.entries(rows, PAPER))
 
-    (line,) = figure.axes[0].lines
+    line, frontier = figure.axes[0].lines
     assert line.get_ydata().tolist() == [3.0, 2.0, 1.0]
+    assert frontier.get_drawstyle() == "steps-post"
     (legend,) = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == [
-        "PRISMA, 5, 20, 50 steps"
+        "PRISMA, 5, 20, 50 steps",
+        "frontier of learned methods",
     ]
 
 

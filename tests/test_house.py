@@ -60,7 +60,7 @@ anchors answers judge
 comparison evaluate robustness rollout
 pairing strictyaml values locks
 schema runs plans
-ablations tables ranks claims markdown shelf benchmarks verdicts
+ablations tables ranks frontier claims markdown shelf benchmarks verdicts
 recipes trainconfig
 draws
 feeds guards

@@ -129,6 +129,7 @@ def test_every_block_is_written_for_rows_without_numbers_and_of_any_equation(pro
         "sparse",
         "ranks",
         "latency",
+        "frontier",
         "order",
         "claims",
     ]
@@ -145,6 +146,7 @@ def test_every_block_is_written_for_rows_without_numbers_and_of_any_equation(pro
     assert "| method | burgers, reconstruct | darcy, forward |" in text
     assert "| PRISMA, 20 steps | 9 (9.33) ×0.18 | 16 (2.99) ×0.64 |" in text
     assert "| cpu | full | PRISMA | 20 | 1 | 1 | 1 | 3.4 | lowest |" in text
+    assert "| cpu | PRISMA | – | 3 | 3 |" in text
     assert "| cpu | C26 | one model serves all tasks and regimes | holds |" in text
     assert "| cpu | C19 |" not in text
     assert "others the recorded rows do not tell." in text
