@@ -3,6 +3,7 @@
 TORCH ?= torch==2.13.0
 SCALE ?= cpu
 NAMES ?=
+WORKERS ?= 2
 export OMP_WAIT_POLICY ?= PASSIVE
 
 ACTIVE := $(VIRTUAL_ENV)
@@ -24,7 +25,7 @@ endif
 
 help:
 	@echo "make demo        a solve from sparse sensors, as an executed notebook (SCALE=smoke|cpu)"
-	@echo "make test        the tests"
+	@echo "make test        the tests (WORKERS=2 of them at once)"
 	@echo "make check       lint, format, types, notebook pairs"
 	@echo "make notebooks   write each .ipynb from its .py"
 	@echo "make lab         JupyterLab on this machine only"
@@ -39,8 +40,9 @@ setup: $(READY)
 demo: setup
 	$(PY) -m prisma_lib.notebooks demo --scale $(SCALE)
 
+# Each process of the tests has one thread: most are too small for more.
 test: setup
-	$(PY) -m pytest -q
+	OMP_NUM_THREADS=1 $(PY) -m pytest -q -n $(WORKERS) --dist loadfile
 
 check: setup
 	$(PY) -m ruff check .
@@ -101,8 +103,8 @@ active-environment:
 	@$(PY) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "The active environment has $$($(PY) --version 2>&1); Python 3.11 or newer is \
 	needed. Deactivate it, or activate a newer one." >&2; exit 2; }
-	@$(PY) -c 'import prisma_lib, papermill, jupytext, matplotlib, pytest, beartype, mypy, \
-	anywidget, distributed, dask_jobqueue, cryptography' \
+	@$(PY) -c 'import prisma_lib, papermill, jupytext, matplotlib, pytest, xdist, beartype, \
+	mypy, anywidget, distributed, dask_jobqueue, cryptography' \
 	  2>/dev/null || { echo "Installing into $(ACTIVE)."; \
 	  if $(PY) -c 'import torch' 2>/dev/null; then $(PY) -m pip install -q -e ".[all]"; \
 	  else $(PY) -m pip install -q "$(TORCH)" && \

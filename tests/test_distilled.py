@@ -108,6 +108,7 @@ def settings_of(place, **changes):
     return replace(config, **changes)
 
 
+@pytest.mark.slow
 def test_it_learns_to_draw_in_one_call_what_takes_the_teacher_eight(place, tmp_path):
     state = start(settings_of(place), torch.device("cpu"))
     first = {k: v.clone() for k, v in state.model.state_dict().items()}

@@ -181,6 +181,7 @@ def test_another_way_of_running_shares_the_weights_and_leaves_the_model(model, i
     assert all(mine is theirs for mine, theirs in pairs)
 
 
+@pytest.mark.slow
 def test_bf16_draws_are_those_of_float32_within_two_percent(shipped_model):
     """Where u is given, edges of the rock may move by a point: as many are right."""
     pde = shipped_model.pde
