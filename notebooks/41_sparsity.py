@@ -110,6 +110,11 @@ for model, bench in zip(loaded, benchmarks, strict=True):
 
 # %% [markdown]
 # ## Fewer and fewer sensors
+#
+# Sparse problems of the training showed at most half of the points, and full ones all.
+# Between the two is what PRISMA never saw: backward its error rises there, most for
+# Helmholtz, whose residual takes second differences across points that are known and
+# points that are still noise.
 
 # %%
 data = sweepcharts.settings_frame(rows, layout="points")

@@ -25,8 +25,6 @@ from prisma_lib.solve import PrismaSolver
 
 UNITS = Statistics((0.0, 0.0), (1.0, 1.0), 1e-3)
 SYNCS = ("_local_scalar_dense", "is_nonzero", "nonzero", "equal", "masked_select")
-
-
 TINY = ModelConfig.preset("tiny")
 LEAST = ModelConfig((8,), (2,), (1,), groups=1, embedding=8)
 
