@@ -148,6 +148,10 @@ table.round(1)
 
 # %% [markdown]
 # ## Who is the best at each share and level?
+#
+# Among those that answered the same four problems, so that chance is the same for all.
+# PRISMA-L and the operators answered all problems: they stand in the figures, and the
+# claims C10 and E11 in 90_report count them.
 
 # %%
 few = data["n"].where(data["n"] < n).max()
