@@ -91,12 +91,13 @@ def time_error(every: Sequence[Entry], title: str = "") -> Figure:
             axis.scatter([], [], SIZES[0], label=stepped(method, mine["steps"]), **kind)
         axis.set(xscale="log", title=title, xlabel="seconds per sample")
         percent(axis, "y")
-        best = unbeaten([each for each in answers(every) if each.learned])
+        timed = answers(every)
+        best = unbeaten([each for each in timed if each.learned])
         corners = [(each.seconds, each.error) for each in best if each.error]
         if len(corners) > 1:
             name = "frontier of learned methods"
             axis.step(*zip(*corners, strict=True), "k:", where="post", label=name)
-        for each in answers(every):
+        for each in timed:
             if each.entry.rounding:
                 name = f"{each.entry.method}, to rounding"
                 axis.axvline(each.seconds, color=GREY, ls="--", lw=1, label=name)

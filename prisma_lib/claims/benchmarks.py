@@ -5,6 +5,7 @@ another grid.
 """
 
 from collections.abc import Callable, Sequence
+from itertools import product
 
 from prisma_lib import results
 from prisma_lib.answers import IOU
@@ -24,6 +25,7 @@ from prisma_lib.claims.tables import (
     same_order,
 )
 from prisma_lib.comparison import EQUAL
+from prisma_lib.frontier import answers
 from prisma_lib.ranks import FAILS, HOLDS, OPEN
 from prisma_lib.tables import METHODS, Entry
 
@@ -89,19 +91,13 @@ def cost(entry: Entry) -> str:
 def on_the_front(found: Evidence) -> Finding:
     """E05: no method is both faster and more accurate than PRISMA, on one device."""
     cases, rows = [], []
-    every = darcy(found)
-    for mine in every:
-        for other in every:
-            here = mine.row["device"] == other.row["device"]
-            if mine.method == OURS != other.method and here:
-                times = [
-                    results.number(entry.row, "seconds_per_sample")
-                    for entry in (mine, other)
-                ]
-                if None not in times:
-                    slower = (times[1] or 0.0) > (times[0] or 0.0)
-                    cases.append(slower or (other.value or 0) > (mine.value or 0))
-                    rows += [mine.row, other.row]
+    every = answers(darcy(found))
+    for mine, other in product(every, every):
+        one, two = mine.entry, other.entry
+        here = one.row["device"] == two.row["device"]
+        if one.method == OURS != two.method and here:
+            cases.append(not other.beats(mine))
+            rows += [one.row, two.row]
     what = "pairs in which the other is slower or less accurate"
     return judged(sum(cases), len(cases), what, rows=rows)
 
