@@ -16,8 +16,8 @@
 # four ways: at random points, in patches, on whole columns, in one window. Only points
 # were seen in training.
 #
-# Needs: the shipped models, no GPU; baselines where their weights are. Runs in about 20
-# minutes on two cores with the two guided baselines, in twelve without.
+# Needs: the shipped models, no GPU; baselines where their weights are. Took 35 minutes
+# of one core (AMD EPYC) with all of them.
 
 # %%
 from pathlib import Path
@@ -59,7 +59,8 @@ benchmarks = [evaluate.benchmark(model.pde, n, seed) for model in loaded]
 #
 # - **points**: each by itself, as in training and in the paper;
 # - **patches**: squares of 4 × 4 points, each by itself;
-# - **columns**: whole columns, a whole number of them;
+# - **columns**: whole columns of the array, lines of one $y$ in the picture, a whole
+#   number of them;
 # - **window**: one square at a random place.
 #
 # A mask with more sensors holds those of the masks with fewer. The numbers of sensors
@@ -113,8 +114,7 @@ for model, bench in zip(loaded, benchmarks, strict=True):
 #
 # Sparse problems of the training showed at most half of the points, and full ones all.
 # Between the two is what PRISMA never saw: backward its error rises there, most for
-# Helmholtz, whose residual takes second differences across points that are known and
-# points that are still noise.
+# Helmholtz.
 
 # %%
 data = sweepcharts.settings_frame(rows, layout="points")

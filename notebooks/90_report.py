@@ -140,8 +140,8 @@ for pde in dict.fromkeys(row["pde"] for row in spectral):
 # paper's seconds are of one A100; ours compare among each other on one device only.
 #
 # A method is on the frontier of a cell when it has an answer there, with some number of
-# steps, that no learned answer beats in both error and seconds. (The numerical solver
-# beats them all where it applies, and so may a lift: see `frontier.csv`.)
+# steps, that no learned answer beats in both error and seconds. `frontier.csv` also says
+# what is left when the numerical solver and the lift count as well.
 
 # %% tags=["thumbnail"]
 show("frontier")

@@ -2,9 +2,8 @@
 
 In a cell of a table, one answer beats another that is neither faster nor nearer to the
 truth and is behind in at least one. What is left is the frontier, once of everything
-and once of what was learned: a numerical solver that made the truth beats all that
-cannot do without the coefficients. An answer is one draw; seconds compare on one device
-only.
+and once of what was learned: where the solver that made the truth applies, only what is
+faster stands beside it. An answer is one draw; seconds compare on one device only.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -84,11 +83,11 @@ def frontiers(every: Iterable[Entry]) -> list[dict[str, object]]:
 def row(answer: Answer, members: Sequence[Answer]) -> dict[str, object]:
     """Judges one answer among all of its cell."""
     entry = answer.entry
-    learned = [other for other in members if other.learned]
-    better = [other for other in learned if other.beats(answer)]
-    best = min(better, key=lambda other: other.error, default=None)
-    on = [ALL] if answer in unbeaten(members) else []
-    on += [AMONG_LEARNED] if answer.learned and not better else []
+    better = [other for other in members if other.beats(answer)]
+    learned = [other for other in better if other.learned]
+    best = min(learned, key=lambda other: other.error, default=None)
+    on = [] if better else [ALL]
+    on += [AMONG_LEARNED] if answer.learned and not learned else []
     return {
         **{"scale": entry.scale, "size": entry.size, "regime": entry.regime},
         **{"pde": entry.pde, "direction": entry.direction},
