@@ -139,9 +139,9 @@ for pde in dict.fromkeys(row["pde"] for row in spectral):
 # Darcy flow, forward, all of the permeability known. A larger point has more steps. The
 # paper's seconds are of one A100; ours compare among each other on one device only.
 #
-# A method is on the frontier of a cell when it has an answer there, with some number of
-# steps, that no learned answer beats in both error and seconds. `frontier.csv` also says
-# what is left when the numerical solver and the lift count as well.
+# A method is on the frontier of a cell when it has an answer there, with some number
+# of steps, that no learned answer beats in both error and seconds. `frontier.csv` also
+# says what is left when the numerical solver and the lift count as well.
 
 # %% tags=["thumbnail"]
 show("frontier")
