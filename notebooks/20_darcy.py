@@ -28,8 +28,8 @@
 # forward (15 %) but not backward: 42 % of the points are misjudged, of 50 % by chance.
 #
 # Needs: the shipped model `darcy-32`, no GPU; uses the weights of baselines in
-# `outputs/models/baselines` that are there. About twenty minutes on two cores with all
-# of them, twelve with none.
+# `outputs/models/baselines` that are there. With all of them it took 57
+# minutes of one core.
 
 # %%
 from pathlib import Path

@@ -25,8 +25,8 @@
 # every cell, are tested too.
 #
 # Needs: the model `poisson-32`; uses the weights of baselines in
-# `outputs/models/baselines` that are there. About twenty minutes on two cores with all
-# of them, twelve with none.
+# `outputs/models/baselines` that are there. With all of them it took 83
+# minutes of one core.
 
 # %%
 from pathlib import Path
@@ -124,6 +124,9 @@ plt.show()
 # without noise, it has nothing to learn that a formula does not say: if PRISMA loses to
 # the stencil, that is a network's price for one model that also reads few and noisy
 # sensors.
+#
+# The lift of PRISMA-L is the exact posterior mean here. One call of its network repeats
+# it, and cannot do better: what the network adds are draws.
 
 # %%
 display(Markdown(verdicts.compared(rows)))
@@ -140,7 +143,8 @@ plt.show()
 #
 # Everything known, forward; then noise on everything, backward. Errors stand above
 # their maps, with seconds and network calls for this problem alone. Each map of errors
-# has its own scale, since they differ by orders of magnitude.
+# has its own scale, since they differ by orders of magnitude. Answers that err by
+# rounding only are not drawn.
 
 # %%
 cell = ("forward", "full")

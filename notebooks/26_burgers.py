@@ -23,8 +23,8 @@
 # trajectories.
 #
 # Needs: the model `burgers-32`; uses the weights of baselines in
-# `outputs/models/baselines` that are there. About twenty minutes on two cores with all
-# of them, fourteen with none.
+# `outputs/models/baselines` that are there. With all of them, an hour or
+# more of one core.
 
 # %%
 from pathlib import Path

@@ -35,11 +35,11 @@ def frame(every: Sequence[Entry]) -> pd.DataFrame:
     """Returns entries with a number as a data frame.
 
     Args:
-        every: Entries of one grid. Those that err by rounding only are left out.
+        every: Entries of one grid.
 
     Returns:
         The columns regime, cell, method, order, label, steps, value, low, high,
-        seconds.
+        seconds, rounding: whether it errs by rounding only.
     """
     rows = [
         {
@@ -53,13 +53,13 @@ def frame(every: Sequence[Entry]) -> pd.DataFrame:
             "low": entry.low,
             "high": entry.high,
             "seconds": results.number(entry.row, "seconds_per_sample"),
+            "rounding": entry.rounding,
         }
         for entry in every
-        if entry.value is not None and entry.usual and not entry.rounding
+        if entry.value is not None and entry.usual
     ]
-    columns = ["regime", "cell", "method", "order", "label", "steps"]
-    columns += ["value", "low", "high", "seconds"]
-    return pd.DataFrame(rows, columns=columns)
+    columns = "regime cell method order label steps value low high seconds rounding"
+    return pd.DataFrame(rows, columns=columns.split()).astype({"rounding": bool})
 
 
 def time_error(every: Sequence[Entry], title: str = "") -> Figure:
@@ -72,7 +72,7 @@ def time_error(every: Sequence[Entry], title: str = "") -> Figure:
         every: Entries of one cell, such as Darcy, forward, full.
         title: Text above the picture.
     """
-    data = frame(every).dropna(subset=["seconds"])
+    data = frame(every).query("not rounding").dropna(subset=["seconds"])
     most = max(2, data["steps"].max() if len(data) else 2)
     with style():
         figure, axis = plt.subplots(figsize=(7, 3.8))
@@ -113,11 +113,11 @@ def stepped(method: str, steps: Iterable[int]) -> str:
     return f"{method}, {several} steps" if several else method
 
 
-def percent(axis: Axes, which: str) -> None:
+def percent(axis: Axes, which: str, subs: Sequence[float] = (1, 3)) -> None:
     """Gives an axis a logarithmic scale of errors, with its numbers written out."""
     axis.set(**{f"{which}scale": "log", f"{which}label": "error, %"})
     ruler = axis.xaxis if which == "x" else axis.yaxis
-    ruler.set_major_locator(LogLocator(subs=(1, 3)))
+    ruler.set_major_locator(LogLocator(subs=subs))
     ruler.set_major_formatter(StrMethodFormatter("{x:g}"))
     ruler.set_minor_formatter(NullFormatter())
 
@@ -126,7 +126,7 @@ def errors(every: Sequence[Entry]) -> Figure:
     """Draws the errors of all methods, a panel for each cell (E06).
 
     Args:
-        every: Entries of one grid. Ours are first, and in colour.
+        every: Entries of one grid. Ours are first, in colour; rounding has no bar.
     """
     data = frame(every)
     regimes = [regime for regime in REGIMES if regime in {*data["regime"]}]
@@ -157,6 +157,10 @@ def errors(every: Sequence[Entry]) -> Figure:
 
 def panel(axis: Axes, mine: pd.DataFrame, names: Sequence[str]) -> None:
     """Draws the bars of one cell with their intervals, one below the other."""
+    for exact in mine.query("rounding")["label"]:
+        word = axis.text(0.02, names.index(exact), "to rounding", va="center", size=7)
+        word.set_transform(axis.get_yaxis_transform())
+    mine = mine.query("not rounding")
     places = [names.index(label) for label in mine["label"]]
     colours = [
         look(who)["color"] if who in OURS else ("0.55" if who in LEARNED else "0.8")
@@ -165,7 +169,7 @@ def panel(axis: Axes, mine: pd.DataFrame, names: Sequence[str]) -> None:
     axis.barh(places, mine["value"], color=colours)
     for place, low, high in zip(places, mine["low"], mine["high"], strict=True):
         axis.plot([low, high], [place, place], color="black", lw=0.8)
-    percent(axis, "x")
+    percent(axis, "x", subs=(1,))
     axis.set_yticks(range(len(names)), names)
     axis.set_ylim(len(names) - 0.4, -0.6)
 

@@ -141,8 +141,11 @@ def reduced(png: bytes, colours: int, width: int) -> bytes:
     image = Image.open(io.BytesIO(png)).convert("RGB")
     if width < image.width:
         image = image.resize((width, round(image.height * width / image.width)))
+    # The median cut, which is the default, gives thin lines and the ends of a colour
+    # map the colour of something larger.
+    image = image.quantize(colours, Image.Quantize.MAXCOVERAGE, kmeans=1)
     buffer = io.BytesIO()
-    image.quantize(colours).save(buffer, "PNG", optimize=True)
+    image.save(buffer, "PNG", optimize=True)
     return min(png, buffer.getvalue(), key=len)
 
 
