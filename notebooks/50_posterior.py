@@ -86,8 +86,13 @@ many = min(many, n)
 shelf = Shelf(Path(out) / "draws")
 
 
-def ensemble(network, problems, direction, regime, samples, steps=steps):
-    solver, asked = PrismaSolver(network, Schedule(steps)), [(direction, regime)]
+def steps_of(network):
+    return lifted_steps if isinstance(network, PrismaL) else steps
+
+
+def ensemble(network, problems, direction, regime, samples):
+    schedule, asked = Schedule(steps_of(network)), [(direction, regime)]
+    solver = PrismaSolver(network, schedule)
     name = {"method": network.title}
     make = partial(judge.answered, solver, problems, asked, samples=samples, **name)
     (found,) = shelf.kept(network.title, [solver], problems, asked, samples, make)
@@ -253,10 +258,6 @@ CELLS = [(d, r) for d in ("forward", "inverse") for r in ("sparse", "noisy")]
 
 
 # %%
-def steps_of(network):
-    return lifted_steps if isinstance(network, PrismaL) else steps
-
-
 def loaded(name):
     found = []
     for each in [name, f"{name}L"] if lifted else [name]:
@@ -277,9 +278,7 @@ def beside(networks, problems, direction, regime):
     key = torch.Generator().manual_seed(seed)
     answers = {"exact posterior": exact.sample(19, key)[part].float()}
     for network in networks:
-        calls = steps_of(network)
-        draws = ensemble(network, problems, direction, regime, 19, calls)
-        answers[network.title] = draws
+        answers[network.title] = ensemble(network, problems, direction, regime, 19)
     known = exact.mean()[part], exact.std()[part]
     varies = truth.std(0, keepdim=True) > 0
     return answers, truth, known, varies.expand_as(truth)
