@@ -63,7 +63,7 @@ model_name: str = "darcy-32L"  # a model of PRISMA-L, or the folder of one
 faithful: str = "darcy-32"  # the model of the paper's method beside it
 distilled: str = "distilled/darcy-32L-two"  # a model that draws in one or two calls
 trainings: str = "physics_lift_train"  # plan of the variants, file of their rows
-here: bool = False  # train the variants in this notebook instead of reading rows
+here: str = ""  # pattern of variants to train here instead of reading rows
 n: int = 64  # unseen test problems
 steps: int = 20  # sampler steps
 samples: int = 16  # draws per problem
@@ -164,7 +164,7 @@ if here:
     plan = provenance.ROOT / "params" / f"{trainings}.yaml"
     file = folder / "trained.csv"
     for run, _ in screen(
-        plan, scale, file, "cpu", n, only="darcy-*", folder=folder / "trained"
+        plan, scale, file, "cpu", n, only=here, folder=folder / "trained"
     ):
         print(f"trained {run}")
 trained = [row for row in read(file) if row["scale"] == scale]

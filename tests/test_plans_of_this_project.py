@@ -80,7 +80,7 @@ def values_of(cell):
 @pytest.mark.notebook
 @pytest.mark.parametrize("plan", OWN, ids=lambda path: path.stem)
 def test_plan_runs_at_smoke_size(plan, tmp_path, cluster, there):
-    cell = replace(plans.cells(plan, "smoke")[0], resources={"cell_minutes": 4})
+    cell = replace(plans.cells(plan, "smoke")[0], resources={"cell_minutes": 8})
     values = values_of(cell)
     if "model_name" in values:
         changes = {"model_name": there(values["model_name"])}
