@@ -135,6 +135,8 @@ def errors(every: Sequence[Entry]) -> Figure:
         cell: list(dict.fromkeys(ordered[ordered["cell"] == cell]["label"]))
         for cell in dict.fromkeys(data["cell"])
     }
+    drawn = data.query("not rounding")["value"]
+    subs = (1,) if drawn.max() > 10 * drawn.min() else (1, 2, 5)
     shape = max(1, len(heights)), max(1, len(regimes))
     tall = [1 + BAR * len(names) for names in heights.values()] or [1]
     with style():
@@ -149,13 +151,15 @@ def errors(every: Sequence[Entry]) -> Figure:
         for row, (cell, names) in zip(axes, heights.items(), strict=False):
             for axis, regime in zip(row, regimes, strict=True):
                 mine = data[(data["cell"] == cell) & (data["regime"] == regime)]
-                panel(axis, mine, names)
+                panel(axis, mine, names, subs)
                 axis.set_title(f"{cell}, {regime}")
                 axis.label_outer()
     return figure
 
 
-def panel(axis: Axes, mine: pd.DataFrame, names: Sequence[str]) -> None:
+def panel(
+    axis: Axes, mine: pd.DataFrame, names: Sequence[str], subs: Sequence[float]
+) -> None:
     """Draws the bars of one cell with their intervals, one below the other."""
     for exact in mine.query("rounding")["label"]:
         word = axis.text(0.02, names.index(exact), "to rounding", va="center", size=7)
@@ -169,7 +173,7 @@ def panel(axis: Axes, mine: pd.DataFrame, names: Sequence[str]) -> None:
     axis.barh(places, mine["value"], color=colours)
     for place, low, high in zip(places, mine["low"], mine["high"], strict=True):
         axis.plot([low, high], [place, place], color="black", lw=0.8)
-    percent(axis, "x", subs=(1,))
+    percent(axis, "x", subs)
     axis.set_yticks(range(len(names)), names)
     axis.set_ylim(len(names) - 0.4, -0.6)
 
@@ -193,9 +197,8 @@ def variants(rows: Sequence[results.Row]) -> Figure:
         rows: What `ablations.averaged` returned.
     """
     equations = list(dict.fromkeys(row["pde"] for row in rows))
-    names = list(
-        dict.fromkeys(results.settings(row).get("variant", "") for row in rows)
-    )
+    named = (results.settings(row).get("variant", "") for row in rows)
+    names = list(dict.fromkeys(named))
     with style():
         wide, tall = max(6, 3.8 * len(equations)), 1.2 + 0.6 * len(names)
         figure, axes = plt.subplots(
@@ -215,14 +218,10 @@ def _dots(axis: Axes, rows: Sequence[results.Row], names: Sequence[str]) -> None
         mine = [row for row in rows if results.settings(row).get("variant", "") == name]
         shift = (number - (len(names) - 1) / 2) * 0.8 / len(names)
         place = [cells.index(f"{r['direction']}\n{r['regime']}") + shift for r in mine]
-        value, low, high = (
-            [float(row[key]) for row in mine] for key in ("value", "low", "high")
+        value, *ends = np.array(
+            [[float(row[key]) for row in mine] for key in ("value", "low", "high")]
         )
-        width = [
-            [v - b for v, b in zip(value, low, strict=True)],
-            [t - v for v, t in zip(value, high, strict=True)],
-        ]
-        axis.errorbar(value, place, xerr=width, fmt="o", ms=3, label=name)
+        axis.errorbar(value, place, xerr=abs(ends - value), fmt="o", ms=3, label=name)
     percent(axis, "x")
     axis.set_yticks(range(len(cells)), cells)
     axis.set_ylim(len(cells) - 0.5, -0.5)

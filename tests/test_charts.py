@@ -109,6 +109,26 @@ def test_bars_stand_beside_their_name_and_ours_are_first(every):
     assert colours[0] not in colours[1:]
 
 
+def written(axis):
+    low, high = axis.get_xlim()
+    texts = axis.xaxis.get_majorticklabels()
+    axis.figure.draw_without_rendering()
+    return {text.get_text() for text in texts if low <= text.get_position()[0] <= high}
+
+
+@pytest.mark.parametrize(
+    ("others", "there"),
+    [({"FNO": 4.0, "PINO": 7.0}, {"5"}), ({"FNO": 30.0, "PINO": 400.0}, {"10", "100"})],
+)
+def test_an_axis_of_errors_has_numbers_however_near_they_are(others, there):
+    rows = [row("PRISMA", 3.1, 20)]
+    rows += [row(method, value) for method, value in others.items()]
+
+    figure = charts.errors(tables.entries(rows, PAPER))
+
+    assert there <= written(figure.axes[0])
+
+
 def test_ranks_of_both_stand_side_by_side(every):
     figure = charts.rank_bars(ranks.ranks(every, PAPER))
 
