@@ -10,9 +10,10 @@ $$D = m + \frac{s^2}{s^2 + \sigma^2} (x_\sigma - m) + \frac{s \, \sigma}
 M y, M, r, \sigma\Big).$$
 
 A network that says nothing is the best denoiser of a state that is Gaussian about m
-with independent errors of s. Where a value is known s is 0 and D is the value. The loss
-is the squared error of $F_\theta$, so that each question counts by how far the lift is
-off, and not by how large the field is.
+with independent errors of s. Where a value is known s is 0 and D is the value; a lift
+that errs by less than a thousandth of the field counts as known. The loss is the
+squared error of $F_\theta$, so that each question counts by how far the lift is off,
+and not by how large the field is.
 
 Sensors may be noisy: the noise level is an input, drawn in training (`noise_max`), and
 given or estimated when a question is asked.
@@ -35,9 +36,12 @@ from prisma_lib.pdes.base import PDE, Statistics
 from prisma_lib.presets import LiftConfig
 from prisma_lib.units import Errors, SensorNoise, Told
 
-# Doubt below which a lift is not believed, of values that are not known: two parts in a
-# thousand of a field's standard deviation.
+# The least doubt about a value that is not known: two parts in a thousand of a field's
+# standard deviation.
 LEAST = 2e-3 * SIGMA_DATA
+# A lift that is in less doubt than this is right as it stands: a network would only add
+# errors of its own, about four parts in ten thousand.
+SURE = LEAST / 2
 
 
 class PrismaL(Prisma):
@@ -202,7 +206,8 @@ class PrismaL(Prisma):
         return told.split([self.channels, self.channels, self.channels, 2], 1)
 
     def _told(self, values: Pair, lift: Lift, levels: Float[Tensor, "b 2 x y"]) -> Told:
-        mean, sd = self.normalise(lift.mean), lift.sd * (SIGMA_DATA / self.std)
+        mean = self.normalise(lift.mean)
+        sd = torch.threshold(lift.sd * (SIGMA_DATA / self.std), SURE, 0.0)
         return torch.cat([values, mean, sd, levels.to(values)], 1)
 
     def _unit(self, like: Observation) -> Float[Tensor, "1 2 1 1"]:

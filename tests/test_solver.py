@@ -6,8 +6,9 @@ import re
 import pytest
 import torch
 from small import network
+from test_lifted import build
 
-from prisma_lib import data, pdes, solve
+from prisma_lib import cells, data, lifts, pdes, solve
 from prisma_lib.edm import Schedule
 from prisma_lib.errors import NumericsError
 from prisma_lib.observe import observation
@@ -82,3 +83,19 @@ def test_weights_that_overflow_are_an_error(model, pair):
 
     with pytest.raises(NumericsError, match="in step 1 of 3, at noise level 2"):
         solve(broken, a=pair[0], steps=3, seed=0)
+
+
+@pytest.mark.parametrize(("given", "asked"), ["au", "ua"])
+def test_a_lift_that_is_sure_is_the_answer(given, asked, quick):
+    pde = quick("navier_stokes", 16)
+    problems = cells.benchmark(pde, 4)
+    known = {given: getattr(problems, given)}
+    found = lifts.lift(pde, observation(pde, **known))
+    place, unit = "au".index(asked), problems.statistics.std["au".index(asked)]
+    assert (found.sd[:, place] > 0).all()
+
+    draws = solve(build(pde), **known, noise_sd=0.0, samples=2, steps=3)
+
+    answer = getattr(draws, asked)[:, :, 0]
+    assert (answer - found.mean[:, place]).abs().max() < 1e-6 * unit
+    assert (answer - getattr(problems, asked)[:, 0]).abs().max() < 1e-2 * unit
