@@ -96,9 +96,9 @@ plt.show()
 # intervals over problems. Methods that take seconds a sample answer the fewer problems
 # of column n; seconds are those of a whole batch, shared equally. "Sparse" sees 3 % of
 # the points, "noisy" every point with noise of twice the field's standard deviation,
-# which no model saw in training. The honest rows learn nothing: the mean field ignores
-# what was observed, and the numerical solver made the truth. Rows that were recorded
-# before at this scale stand in the table too.
+# which only PRISMA-L was trained for. The honest rows learn nothing: the mean field
+# ignores what was observed, and the numerical solver made the truth. Rows that were
+# recorded before at this scale stand in the table too.
 
 # %%
 cells = contest.cells(directions, regimes)

@@ -17,7 +17,7 @@
 # at $k = \sqrt 2 \, \pi \approx 4.44$. The source is a Gaussian field and the equation
 # is linear: what can be known of both fields, given any sensors, is a Gaussian in
 # closed form. So this benchmark has a floor, and the question is how far above it a
-# trained sampler stays. **The first line below the table is the answer, from the rows
+# trained sampler stays. **The bold line above the table is the answer, from the rows
 # of this run; what it is over the floor stands in the section on wins and losses.**
 #
 # The paper's numbers (`full_main`, `noisy_main`, and the wavenumber tables) are at
@@ -95,10 +95,11 @@ plt.show()
 # In percent, with bootstrap 95 % intervals over problems. Methods that take seconds a
 # sample answer the fewer problems of column n; seconds are those of a whole batch,
 # shared equally. "Sparse" sees 3 % of the points, and in a second row 10 %, "noisy"
-# every point with noise of twice the field's standard deviation, which no model saw in
-# training. The honest rows learn nothing: the stencil applies the equation to $u$, the
-# mean field ignores what was observed, the exact posterior gives a draw, and the mean
-# of eight. Rows that were recorded before at this scale stand in the table too.
+# every point with noise of twice the field's standard deviation, which only PRISMA-L
+# was trained for. The honest rows learn nothing: the stencil applies the equation to
+# $u$, the mean field ignores what was observed, the exact posterior gives a draw, and
+# the mean of eight. Rows that were recorded before at this scale stand in the table
+# too.
 
 # %%
 cells = contest.cells(directions, regimes)

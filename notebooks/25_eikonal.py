@@ -19,8 +19,8 @@
 #
 # A draw has to place the boundary *between* pixels, which the input does not show: the
 # exact distance of the pixels' contour, the row "numerical solver", is off by some
-# percent of $u$ itself. **The first line below the table is the answer, from the rows
-# of this run.** The paper (C19) has 6.97 % at 20 and 6.87 % at 50 steps, FunDPS 7.77 %
+# percent of $u$ itself. **The bold line above the table is the answer, from the rows of
+# this run.** The paper (C19) has 6.97 % at 20 and 6.87 % at 50 steps, FunDPS 7.77 %
 # and DiffusionPDE 35.83 %; it says of the shapes' overlap (mIoU) only that it is
 # comparable.
 #
@@ -51,6 +51,7 @@ model_name: str = "eikonal-32"  # a model, or the folder of one
 methods: list[str] = ["prisma", "prisma-l", "diffusionpde", "fundps"]  # if there
 directions: list[str] = ["forward", "inverse"]  # cells of the table
 regimes: list[str] = ["full", "sparse", "noisy"]  # cells of the table
+denser: float = 0.1  # share of sensors in a second row of the sparse cells
 n: int = 128  # unseen test problems; slow methods get fewer
 steps: int = 20  # sampler steps
 longer: int = 50  # sampler steps of a second row
@@ -92,16 +93,26 @@ plt.show()
 # misjudged pixels of $a$ in inverse ones. Both in percent, with bootstrap 95 %
 # intervals over problems. Methods that take seconds a sample answer the fewer problems
 # of column n; seconds are those of a whole batch, shared equally. "Sparse" sees 3 % of
-# the points, "noisy" every point with noise of twice the field's standard deviation,
-# which no model saw in training. The honest rows learn nothing: the numerical solver
-# measures the distance to the contour of the pixels, the stencil takes the sign of $u$,
-# the mean field ignores what was observed. Rows that were recorded before at this scale
-# stand in the table too.
+# the points, and in a second row 10 %, "noisy" every point with noise of twice the
+# field's standard deviation, which only PRISMA-L was trained for.
+#
+# The honest rows learn nothing: the numerical solver measures the distance to the
+# contour of the pixels, the stencil takes the sign of $u$, the mean field ignores what
+# was observed. The *lift* fills in what was not measured by kriging, is told how strong
+# the noise is, and measures the distance to the contour of the result; of whole shapes
+# it is the numerical solver. PRISMA-L, ours, is a network around it. Rows that were
+# recorded before at this scale stand in the table too.
+#
+# A draw is not meant to be as near to the truth as a mean: that of a Gaussian posterior
+# errs $\sqrt 2$ times as much. The lift is a mean, so that its sparse and noisy
+# cells compare with the row "mean of 8".
 
 # %%
 cells = contest.cells(directions, regimes)
 answers = contest.answers(cells)
 rows = benchmarks.rows_of(answers, ["iou"])
+again = contest.at(denser).answers(contest.cells(directions, ["sparse"]))
+rows += benchmarks.rows_of(again)
 entries = verdicts.recorded(rows)
 display(Markdown(verdicts.answer(entries)))
 display(Markdown(verdicts.table(entries)))
@@ -113,9 +124,10 @@ plt.show()
 # %% [markdown]
 # ## Are the shapes right?
 #
-# The distance is thresholded at zero, and the set inside compared with the true one:
-# intersection over union, in percent, 100 is perfect (the paper shows it on two
-# samples).
+# The set inside is compared with the true one: intersection over union, in percent, 100
+# is perfect (the paper shows it on two samples). Forward the distance that was found is
+# thresholded at zero, backward it is the answer itself. Where the whole shape is given,
+# numerical solver and lift are at 100 by construction: their sign is the shape's.
 
 # %%
 display(Markdown(verdicts.measured(rows, "iou")))
@@ -126,8 +138,10 @@ display(Markdown(verdicts.measured(rows, "iou")))
 # Below 1 PRISMA's draw is nearer to the truth than the other's answer, on the very same
 # problems and sensors; bold where the whole interval is above 1. A distance transform
 # of the pixels costs a millisecond and needs no training; where PRISMA is not better,
-# the paper's benchmark is no reason to prefer it. From few or noisy pixels there is no
-# such formula.
+# the paper's benchmark is no reason to prefer it. From few or noisy pixels the
+# classical line is kriging, then the distance: the lift. Noise of twice the standard
+# deviation of a field, which PRISMA never saw, may make it worse than the mean field,
+# which does not look at the data at all: what the model lacks there is being told.
 
 # %%
 display(Markdown(verdicts.compared(rows)))
@@ -142,7 +156,8 @@ plt.show()
 # %% [markdown]
 # ## One problem, answered by all
 #
-# The distance from the whole shape, as in the paper; then from 3 % of its pixels.
+# The distance from 3 % of the pixels of a shape, with the shapes that these distances
+# describe; from all pixels with noise; and from the whole shape, as in the paper.
 # Errors stand above their maps, with seconds and network calls for this problem alone.
 # Each map of errors has its own scale.
 
@@ -153,23 +168,26 @@ galleries.answers(contest, cell, found)
 plt.show()
 
 # %%
-cell = ("forward", "full")
-found = galleries.one_answer(contest, cell)
-galleries.answers(contest, cell, found)
-plt.show()
-
-# %% [markdown]
-# And the shapes that these distances describe, thresholded at zero.
-
-# %%
 truth = contest.problems.u[:1] < 0
-row = [plots.Panel(truth[0, 0].float(), "true shape", "shape")]
+panels = [plots.Panel(truth[0, 0].float(), "true shape", "shape")]
 for name, shown in found.items():
     shape = shown.u < 0
     overlap = 100 * metrics.iou(shape, truth).item()
     title = f"{name}\nIoU {overlap:.1f} %"
-    row.append(plots.Panel(shape[0, 0].float(), title, "shape"))
-plots.grid([row])
+    panels.append(plots.Panel(shape[0, 0].float(), title, "shape"))
+plots.grid([panels[i : i + 4] for i in range(0, len(panels), 4)])
+plt.show()
+
+# %%
+cell = ("forward", "noisy")
+found = galleries.one_answer(contest, cell)
+galleries.answers(contest, cell, found)
+plt.show()
+
+# %%
+cell = ("forward", "full")
+found = galleries.one_answer(contest, cell)
+galleries.answers(contest, cell, found)
 plt.show()
 
 # %% [markdown]
@@ -187,8 +205,8 @@ plt.show()
 # ## What the text claims
 #
 # At any scale there is a row for every cell, the sign of the true distance is the
-# shape, and an overlap is at most 100 %. At laptop scale more information is never
-# worse.
+# shape, and so is that of the solver's. At laptop scale more information is never
+# worse, and PRISMA errs by at most 6 % of the distance to a whole shape.
 
 # %%
 value = {
@@ -198,11 +216,16 @@ value = {
 }
 assert value.keys() == {*cells}
 assert torch.equal((contest.problems.u < 0).float(), contest.problems.a)
-shapes = [float(row["value"]) for row in rows if row["metric"] == "iou"]
-assert all(0 <= share <= 100 for share in shapes)
+exact = {
+    float(row["value"])
+    for row in rows
+    if (row["metric"], row["method"]) == ("iou", "numerical solver")
+}
+assert exact <= {100.0}
 if scale != "smoke" and {"full", "sparse"} <= {*regimes}:
     for direction in directions:
         assert value[direction, "full"] < value[direction, "sparse"]
+    assert value.get(("forward", "full"), 0) < 6
 
 # %%
 folder = Path(out)

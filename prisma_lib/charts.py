@@ -24,7 +24,7 @@ from prisma_lib.markdown import label
 from prisma_lib.model import Prisma
 from prisma_lib.ranks import TIES, column_ranks, scores_of
 from prisma_lib.styles import GREY, MARKS, look, style
-from prisma_lib.tables import LEARNED, Entry, Paper
+from prisma_lib.tables import LEARNED, ROUNDING, Entry, Paper
 
 ROW, BAR = 0.28, 0.2  # inches for a row of text, for a thin bar
 OURS = (Prisma.title, PrismaL.title, EQUAL)
@@ -99,7 +99,7 @@ def time_error(every: Sequence[Entry], title: str = "") -> Figure:
             axis.step(*zip(*corners, strict=True), "k:", where="post", label=name)
         for each in timed:
             if each.entry.rounding:
-                name = f"{each.entry.method}, to rounding"
+                name = f"{each.entry.method}, below {ROUNDING} %"
                 axis.axvline(each.seconds, color=GREY, ls="--", lw=1, label=name)
         axis.margins(0.1)
         if len(data):
@@ -113,10 +113,12 @@ def stepped(method: str, steps: Iterable[int]) -> str:
     return f"{method}, {several} steps" if several else method
 
 
-def percent(axis: Axes, which: str, subs: Sequence[float] = (1, 3)) -> None:
-    """Gives an axis a logarithmic scale of errors, with its numbers written out."""
+def percent(axis: Axes, which: str) -> None:
+    """Gives an axis a logarithmic scale of errors, with some numbers written out."""
     axis.set(**{f"{which}scale": "log", f"{which}label": "error, %"})
     ruler = axis.xaxis if which == "x" else axis.yaxis
+    low, high = axis.get_xlim() if which == "x" else axis.get_ylim()
+    subs = (1, 2, 5) if high < 10 * low else (1, 3) if high < 100 * low else (1,)
     ruler.set_major_locator(LogLocator(subs=subs))
     ruler.set_major_formatter(StrMethodFormatter("{x:g}"))
     ruler.set_minor_formatter(NullFormatter())
@@ -135,8 +137,6 @@ def errors(every: Sequence[Entry]) -> Figure:
         cell: list(dict.fromkeys(ordered[ordered["cell"] == cell]["label"]))
         for cell in dict.fromkeys(data["cell"])
     }
-    drawn = data.query("not rounding")["value"]
-    subs = (1,) if drawn.max() > 10 * drawn.min() else (1, 2, 5)
     shape = max(1, len(heights)), max(1, len(regimes))
     tall = [1 + BAR * len(names) for names in heights.values()] or [1]
     with style():
@@ -151,18 +151,19 @@ def errors(every: Sequence[Entry]) -> Figure:
         for row, (cell, names) in zip(axes, heights.items(), strict=False):
             for axis, regime in zip(row, regimes, strict=True):
                 mine = data[(data["cell"] == cell) & (data["regime"] == regime)]
-                panel(axis, mine, names, subs)
+                panel(axis, mine, names)
                 axis.set_title(f"{cell}, {regime}")
                 axis.label_outer()
     return figure
 
 
-def panel(
-    axis: Axes, mine: pd.DataFrame, names: Sequence[str], subs: Sequence[float]
-) -> None:
+def panel(axis: Axes, mine: pd.DataFrame, names: Sequence[str]) -> None:
     """Draws the bars of one cell with their intervals, one below the other."""
+    if mine.empty:
+        axis.text(0.5, 0.5, "no answers", ha="center", transform=axis.transAxes)
     for exact in mine.query("rounding")["label"]:
-        word = axis.text(0.02, names.index(exact), "to rounding", va="center", size=7)
+        place, said = names.index(exact), f"below {ROUNDING}"
+        word = axis.text(0.02, place, said, va="center", size=7)
         word.set_transform(axis.get_yaxis_transform())
     mine = mine.query("not rounding")
     places = [names.index(label) for label in mine["label"]]
@@ -173,7 +174,7 @@ def panel(
     axis.barh(places, mine["value"], color=colours)
     for place, low, high in zip(places, mine["low"], mine["high"], strict=True):
         axis.plot([low, high], [place, place], color="black", lw=0.8)
-    percent(axis, "x", subs)
+    percent(axis, "x")
     axis.set_yticks(range(len(names)), names)
     axis.set_ylim(len(names) - 0.4, -0.6)
 

@@ -123,34 +123,31 @@ def answers(
     truth = (problem.a if inverse else problem.u)[0, -1]
     low, high = truth.min().item(), truth.max().item()
     beyond = (high - low) / 2
+    fields = {
+        name: shown.wanted.clamp(low - beyond, high + beyond)
+        for name, shown in found.items()
+    }
+    every = torch.stack([truth, *fields.values()])
+    bounds = every.min().item(), every.max().item()
     first = [
         Panel(observed, f"observed {names[0]}"),
-        Panel(truth, f"true {names[1]}", "field"),
+        Panel(truth, f"true {names[1]}", "field", bounds=bounds),
     ]
     unit = "% of points" if problem.pde.error(cell[0]) == "error_rate" else "% rel. L2"
     rows: list[list[Panel | None]] = []
-    each = list(found.items())
-    for start in range(0, len(each), WIDE):
-        part = each[start : start + WIDE]
-        lead: list[Panel | None] = [*first] if not start else [None, None]
-        rows.append(
-            lead
-            + [
-                Panel(shown.wanted.clamp(low - beyond, high + beyond), name, "field")
-                for name, shown in part
-            ]
-        )
-        rows.append(
-            [None, None]
-            + [
-                Panel(
-                    shown.wanted - truth,
-                    f"{shown.error:.3g} {unit}\n{shown.note}",
-                    signed=True,
-                )
-                for _, shown in part
-            ]
-        )
+    for start in range(0, len(found), WIDE):
+        lead: list[Panel | None] = [None, None] if rows else [*first]
+        part = list(found)[start : start + WIDE]
+        drawn = [Panel(fields[name], name, "field", bounds=bounds) for name in part]
+        below = [
+            Panel(
+                found[name].wanted - truth,
+                f"{found[name].error:.3g} {unit}\n{found[name].note}",
+                signed=True,
+            )
+            for name in part
+        ]
+        rows += [[*lead, *drawn], [None, None, *below]]
     return plots.grid(rows)
 
 

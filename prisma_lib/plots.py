@@ -36,12 +36,14 @@ class Panel:
         title: Text above it.
         like: Panels of one group share limits and colour bar.
         signed: Draw with a diverging map centred on zero.
+        bounds: Limits of the group's colours; by default those of its values.
     """
 
     values: Tensor
     title: str
     like: str = ""
     signed: bool = False
+    bounds: tuple[float, float] | None = None
 
 
 def grid(rows: Sequence[Sequence[Panel | None]], labels: Sequence[str] = ()) -> Figure:
@@ -94,6 +96,8 @@ def draw_row(figure: Figure, axes: Sequence[Axes], row: Sequence[Panel | None]) 
 
 def limits(panels: Sequence[Panel]) -> Normalize:
     """Returns the colour limits that panels share; those of signed ones are centred."""
+    if panels[0].bounds is not None:
+        return Normalize(*panels[0].bounds)
     values = np.concatenate([_array(panel.values).ravel() for panel in panels])
     values = values[np.isfinite(values)]
     low, high = (values.min(), values.max()) if values.size else (0.0, 1.0)

@@ -22,7 +22,10 @@ PALETTE = [
     *("#ca9161", "#fbafe4", "#949494", "#ece133", "#56b4e9"),
 ]
 # What learns nothing is told apart by its line.
-_HONEST = {EXACT: "--", "lift": "-.", MEAN: ":", "stencil": (0, (1, 4))}
+_HONEST = {
+    **{EXACT: "--", "lift": "-.", MEAN: ":", "stencil": (0, (1, 4))},
+    **{"numerical solver": (0, (6, 3)), "persistence": (0, (3, 1, 1, 1, 1, 1))},
+}
 
 
 @contextmanager

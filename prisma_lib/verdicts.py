@@ -45,16 +45,23 @@ def table(every: Sequence[Entry], folder: Path | None = None) -> str:
     )
 
 
-def answer(every: Sequence[Entry]) -> str:
+def answer(every: Sequence[Entry], beside: str = "") -> str:
     """Says in a sentence how large PRISMA's errors are, with its fewest steps.
 
     Args:
         every: Entries of one equation, scale and grid.
+        beside: Method whose errors stand in brackets behind PRISMA's, where it has any.
     """
     mine = [entry for entry in every if entry.usual and entry.method == OURS]
     steps = min((entry.steps or 0 for entry in mine), default=0)
+    others = {
+        (entry.direction, entry.regime): f" ({beside} {entry.value:.3g} %)"
+        for entry in every
+        if entry.usual and entry.method == beside and entry.value is not None
+    }
     said = [
         f"{entry.direction}, {entry.regime}: {entry.value:.3g} %"
+        + others.get((entry.direction, entry.regime), "")
         for entry in mine
         if entry.value is not None and entry.steps == steps
     ]

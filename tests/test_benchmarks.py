@@ -130,7 +130,7 @@ def test_words_are_those_of_the_rows(contest, tmp_path):
     (tables / "paper.csv").write_text("method,steps,table,metric\n")
 
     entries = verdicts.recorded(rows, tmp_path)
-    said = verdicts.answer(entries)
+    said, beside = verdicts.answer(entries), verdicts.answer(entries, "mean field")
     table = verdicts.table(entries, tmp_path)
 
     mine = next(e for e in entries if e.who == ("PRISMA", 2) and e.draws == 1)
@@ -139,6 +139,8 @@ def test_words_are_those_of_the_rows(contest, tmp_path):
         f"2 steps errs on 9 unseen problems by: inverse, sparse: {mine.value:.3g}"
         in said
     )
+    mean = next(e for e in entries if e.method == "mean field")
+    assert f"{mine.value:.3g} % (mean field {mean.value:.3g} %)" in beside
     for name in ("exact posterior, mean of 2", EQUAL, "PRISMA, 3 steps"):
         assert f"| {name}" in table
 
