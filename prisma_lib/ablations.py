@@ -1,15 +1,21 @@
 """Variants of one method side by side: what seeds and problems leave open.
 
 A plan of trainings names its runs PDE-VARIANT-SEED, and every run is judged on the same
-problems. Here the rows of all seeds become one row a variant.
+problems. Here the rows of all seeds become one row a variant, and variants are compared
+by their seeds: the problems are common, so their chance is none of a comparison.
 """
 
 import math
+import statistics
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, NamedTuple
 
 from prisma_lib import results
 from prisma_lib.errors import DataError
+from prisma_lib.ranks import FAILS, HOLDS, OPEN
 
 BETTER, WORSE, UNDECIDED = "better", "worse", "cannot be said"
 WHERE = ("scale", "pde", "direction", "regime", "setting", "metric", "n")
@@ -27,15 +33,63 @@ PAPER = {
     "unguided": "no_guided_residual",
 }
 
-Groups = dict[tuple[str, ...], dict[str, list[results.Row]]]
+Cell = tuple[str, ...]
+Groups = dict[Cell, dict[str, list[results.Row]]]
+
+
+class Gap(NamedTuple):
+    """A difference with its 95 % interval over seeds; below zero is better.
+
+    Without two seeds, or where no seed differs, the ends are NaN.
+    """
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def verdict(self) -> str:
+        """`BETTER` or `WORSE` where the interval is on one side, else `UNDECIDED`."""
+        if self.high < 0:
+            return BETTER
+        return WORSE if self.low > 0 else UNDECIDED
+
+    @property
+    def ratio(self) -> tuple[float, float, float]:
+        """Value and ends as ratios, for a difference of logarithms."""
+        return math.exp(self.value), math.exp(self.low), math.exp(self.high)
+
+
+@dataclass(frozen=True)
+class Versus:
+    """Attention against another variant in one cell, on common problems.
+
+    Args:
+        cell: Where, by the names of `WHERE`.
+        other: The other variant.
+        gap: The difference of the logarithms of their errors.
+        rows: The rows of both, one a seed.
+    """
+
+    cell: Mapping[str, str]
+    other: str
+    gap: Gap
+    rows: Sequence[results.Row]
+
+    @property
+    def place(self) -> Cell:
+        """Direction and regime."""
+        return self.cell["direction"], self.cell["regime"]
 
 
 def averaged(rows: Iterable[results.Row]) -> list[results.Row]:
     r"""Averages the errors of each variant over seeds.
 
-    The interval counts both kinds of chance. With relative deviations $d$ from the mean
-    over $S$ seeds, pooled over the variants of a cell, and the half-width $h$ of the
-    bootstrap interval over problems, which all seeds share, it is
+    The interval is that of one value, not of a comparison: it counts the chance of
+    seeds and that of problems, which a comparison on common problems is free of; see
+    `versus`. With relative deviations $d$ from the mean over $S$ seeds, pooled over the
+    variants of a cell, and the half-width $h$ of the bootstrap interval over problems,
+    which all seeds share, it is
 
     $$\bar e \pm \sqrt{\big(t \, \bar e \, \mathrm{sd}(d) / \sqrt S\big)^2 + h^2},$$
 
@@ -121,25 +175,67 @@ def against(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
     return WORSE if float(one["low"]) > float(other["high"]) else UNDECIDED
 
 
-def versus(rows: Iterable[results.Row]) -> list[tuple[str, results.Row, results.Row]]:
-    """Compares attention with every other variant in every cell.
+def welch(one: Sequence[float], other: Sequence[float]) -> Gap:
+    """Compares two means by Welch's t interval, which lets their deviations differ.
 
     Args:
-        rows: What `averaged` returned.
+        one: One value a seed.
+        other: Those that they are compared with.
 
     Returns:
-        What `against` says of attention, its row, and the other's.
+        The difference of the means with its interval.
     """
-    cells: dict[tuple[str, ...], dict[str, results.Row]] = {}
-    for row in rows:
-        where = tuple(str(row[name]) for name in ("pde", "direction", "regime"))
-        cells.setdefault(where, {})[results.settings(row).get("variant", "")] = row
+    gap = statistics.fmean(one) - statistics.fmean(other)
+    alike = len({*one}) == len({*other}) == 1
+    if min(len(one), len(other)) < 2 or alike:
+        return Gap(gap, math.nan, math.nan)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of one sample without any deviation
+        test = scipy_stats().ttest_ind(one, other, equal_var=False)
+    return Gap(gap, *map(float, test.confidence_interval(0.95)))
+
+
+def versus(rows: Iterable[results.Row]) -> list[Versus]:
+    """Compares attention with every other variant in every cell, by seeds.
+
+    Args:
+        rows: Rows of errors, one a seed, as `screen.judged` makes them.
+    """
     return [
-        (against(cell[OURS], other), cell[OURS], other)
-        for cell in cells.values()
-        for name, other in cell.items()
+        Versus(
+            dict(zip(WHERE, key, strict=True)),
+            name,
+            welch(_logs(cell[OURS]), _logs(runs)),
+            [*cell[OURS], *runs],
+        )
+        for key, cell in grouped(rows).items()
+        for name, runs in cell.items()
         if name != OURS and OURS in cell
     ]
+
+
+def concluded(verdicts: Iterable[str]) -> str:
+    """Says what comparisons say together: one that is worse decides.
+
+    Args:
+        verdicts: `BETTER`, `WORSE` or `UNDECIDED` of each.
+
+    Returns:
+        `FAILS`; `HOLDS` when more are better than undecided; else `OPEN`.
+    """
+    found = list(verdicts)
+    if WORSE in found:
+        return FAILS
+    return HOLDS if found.count(BETTER) > found.count(UNDECIDED) else OPEN
+
+
+def deviation(runs: Sequence[results.Row]) -> float:
+    """Returns the relative deviation of an error over seeds; NaN of a single seed."""
+    return statistics.stdev(_logs(runs)) if len(runs) > 1 else math.nan
+
+
+def _logs(runs: Sequence[results.Row]) -> list[float]:
+    return [math.log(float(run["value"])) for run in runs]
 
 
 def _spread(variants: Sequence[Sequence[results.Row]]) -> tuple[float, int]:
@@ -181,15 +277,20 @@ def _mean(
 
 
 def quantile(degrees: int) -> float:
-    """Returns Student's 97.5 % quantile for at least one degree of freedom.
+    """Returns Student's 97.5 % quantile for at least one degree of freedom."""
+    return float(scipy_stats().t.ppf(0.975, degrees))
+
+
+def scipy_stats() -> ModuleType:
+    """Imports what intervals are made with.
 
     Raises:
         ImportError: Without scipy, which the extra `notebooks` brings.
     """
     try:
-        from scipy.stats import t
+        from scipy import stats
     except ImportError as error:
         raise ImportError(
             "intervals over seeds need scipy: pip install 'prisma-lib[notebooks]'"
         ) from error
-    return float(t.ppf(0.975, degrees))
+    return stats

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from prisma_lib import ablations, results
+from prisma_lib.claims.designs import counted, design_parts, trained, unique
 from prisma_lib.claims.evidence import NO_ROWS, OURS, Claim, Evidence, Finding, judged
 from prisma_lib.claims.tables import DIFFUSION
 from prisma_lib.ranks import FAILS, HOLDS, OPEN
@@ -10,7 +11,6 @@ from prisma_lib.tables import Entry
 
 Judge = Callable[[Evidence], Finding]
 
-STRATEGIES, VARIANTS = "residual_strategies", "sra_variants"
 STEPS, TRAJECTORIES = "steps", "trajectories"
 # Equation, direction, regime and variant in which the paper's tables have attention
 # behind; in all others it is ahead.
@@ -28,36 +28,32 @@ STRONGLY = 1.5  # times the error at full length
 LATE = 0.1  # share of the fall of the error that may come after its steep part
 
 
-def attention(sweep: str, behind: Collection[tuple[str, ...]]) -> Judge:
-    """C08, C09, E16 and E17: attention against the other variants, cell by cell.
+def attention(designs: bool, behind: Collection[tuple[str, ...]]) -> Judge:
+    """C08, E16 and E17: attention against the other variants, cell by cell.
 
     Args:
-        sweep: The sweep whose rows are compared.
+        designs: Whether the six designs are compared or the three strategies.
         behind: Where attention should be behind.
 
     Returns:
-        The judge: of the comparisons whose intervals are apart none may be reversed,
-        and they must be the larger part.
+        The judge: of the comparisons that seeds decide none may be reversed, and they
+        must be the larger part; see `ablations.concluded`.
     """
 
     def claim(found: Evidence) -> Finding:
-        pairs = ablations.versus(found.select(sweep=sweep))
-        counts = dict.fromkeys((True, False, None), 0)
-        for verdict, ours, other in pairs:
-            name = results.settings(other).get("variant", "")
-            place = (*(ours[k] for k in ("pde", "direction", "regime")), name)
-            wanted = ablations.WORSE if place in behind else ablations.BETTER
-            open_ = verdict == ablations.UNDECIDED
-            counts[None if open_ else verdict == wanted] += 1
+        pairs = ablations.versus(trained(found, designs))
         if not pairs:
             return Finding(OPEN, NO_ROWS)
-        holds = not counts[False] and counts[True] > counts[None]
-        said = (
-            f"of {len(pairs)} comparisons {counts[True]} as said, {counts[False]} "
-            f"reversed, {counts[None]} with overlapping intervals"
-        )
-        rows = [row for _, *both in pairs for row in both]
-        return Finding(HOLDS if holds else FAILS, said, unique(rows))
+        swap = {ablations.BETTER: ablations.WORSE, ablations.WORSE: ablations.BETTER}
+        verdicts = [
+            swap.get(pair.gap.verdict, pair.gap.verdict)
+            if (pair.cell["pde"], *pair.place, pair.other) in behind
+            else pair.gap.verdict
+            for pair in pairs
+        ]
+        said = f"of {len(pairs)} comparisons {counted(verdicts)}"
+        rows = [row for pair in pairs for row in pair.rows]
+        return Finding(ablations.concluded(verdicts), said, unique(rows))
 
     return claim
 
@@ -200,23 +196,18 @@ def along(found: Evidence, metric: str, of: str) -> list[results.Row]:
     return [row for row in rows if results.settings(row).get("of") == of]
 
 
-def unique(rows: Iterable[results.Row]) -> list[results.Row]:
-    """Lists rows once each."""
-    return list({id(row): row for row in rows}.values())
-
-
 CLAIMS = {
     "C08": Claim(
         "attention beats no residual and a residual as one more channel",
         "30_residual_strategies",
         "better in 22 of its 24 comparisons, worse in 2",
-        attention(STRATEGIES, ()),
+        attention(False, ()),
     ),
     "C09": Claim(
-        "attention beats every other design of gate, score and residual",
+        "the skip gate stabilises, phase helps, guidance most in noisy inverse",
         "31_sra_variants",
-        "better in 16 of its 20 comparisons, worse in 4",
-        attention(VARIANTS, ()),
+        "no seeds; phase ahead in 6 of 8, guidance in 4 of 4 comparisons",
+        design_parts,
     ),
     "C13": Claim(
         "little gain beyond 20 to 50 steps",
@@ -240,13 +231,13 @@ CLAIMS = {
         "attention, channel or no residual: which is ahead in which cell",
         "30_residual_strategies",
         "attention but in Helmholtz forward, full and noisy, where none is",
-        attention(STRATEGIES, BEHIND),
+        attention(False, BEHIND),
     ),
     "E17": Claim(
         "six designs of attention: which is ahead in which cell",
         "31_sra_variants",
         "the paper's, but forward multiplicative and magnitude only",
-        attention(VARIANTS, BEHIND),
+        attention(True, BEHIND),
     ),
     "E18": Claim(
         "error from 20 to 500 steps: no cell gains a fifth",
