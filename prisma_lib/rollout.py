@@ -6,7 +6,9 @@ one, or anew with every state that is handed on; sensors then see the solver's o
 and nothing of the truth.
 """
 
-from dataclasses import replace
+import resource
+import time
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float
@@ -20,11 +22,71 @@ from prisma_lib.errors import NumericsError, unknown_name
 from prisma_lib.observe import Observation
 from prisma_lib.pdes.base import Field
 from prisma_lib.pdes.navier_stokes import NavierStokes
-from prisma_lib.solver import Solver
+from prisma_lib.solver import Draws, Solver
 
 ENTRIES = ("once", "every")
 
 Frames = Float[Tensor, "b frames x y"]
+
+
+@dataclass(frozen=True)
+class Rolled:
+    """A rollout and what it cost.
+
+    Args:
+        frames: The frames, on the CPU.
+        width: Frames of one answer.
+        seconds: Time of one answer to one problem, its observation included.
+        calls: Network calls of one answer.
+        peak_mb: Memory of the process at most, so far.
+    """
+
+    frames: Frames
+    width: int
+    seconds: float
+    calls: int
+    peak_mb: int
+
+    def cost(self, step: int) -> dict[str, str | int]:
+        """Returns the columns of a result row of what it takes to get to a step.
+
+        Args:
+            step: Number of the frame, from 1 on.
+        """
+        answers = -(-step // self.width)
+        return {
+            "seconds_per_sample": f"{answers * self.seconds:.3g}",
+            "calls": answers * self.calls,
+            "peak_mb": self.peak_mb,
+        }
+
+
+@dataclass
+class LiftThenSolve:
+    """The reference solver from the classical estimate of the state; learns nothing.
+
+    Args:
+        pde: The flow.
+        noise_sd: Standard deviation of the sensor noise, physical units; one number, or
+            one for `a` and one for `u`.
+    """
+
+    pde: NavierStokes
+    noise_sd: float | tuple[float, float] = 0.0
+    calls: int = 1
+
+    def solve(
+        self, observation: Observation, *, samples: int, generator: torch.Generator
+    ) -> tuple[Draws, Draws]:
+        """Returns the estimate and what follows from it; every draw is the same.
+
+        Raises:
+            ConfigError: When the noise is impossible.
+            NumericsError: When the flow of the estimate is too fast for the time step.
+        """
+        a = self.pde.lift(observation, self.noise_sd).a
+        u = self.pde.solve(a)
+        return a.expand(samples, *a.shape), u.expand(samples, *u.shape)
 
 
 def starts(pde: NavierStokes, num: int, seed: int = 0) -> Benchmark:
@@ -54,6 +116,7 @@ def rollout(
     steps: int,
     regime: str = "full",
     entering: str = "once",
+    later: Solver | None = None,
 ) -> Frames:
     """Goes many steps ahead, one draw a call.
 
@@ -64,6 +127,8 @@ def rollout(
         regime: What is observed of a state, one of `cells.REGIMES`.
         entering: "once": of the first state, and all of the later ones is known;
             "every": of each state, with other sensors and other noise.
+        later: Answers states of which all is known after one of which it was not: a
+            guided method has other weights for them. By default the solver itself.
 
     Returns:
         The frames, on the device of the problems. Where a solver gives up because a
@@ -79,16 +144,47 @@ def rollout(
     while frames.shape[1] < steps:
         call = frames.shape[1] // problems.pde.channels[1]
         hidden = regime if call == 0 or entering == "every" else "full"
+        asked = solver if hidden == regime else later or solver
         seen = _observed(problems, state, hidden, call)
         generator = torch.Generator().manual_seed(problems.seed + call)
         try:
-            _, u = solver.solve(seen, samples=1, generator=generator)
+            _, u = asked.solve(seen, samples=1, generator=generator)
         except NumericsError:
             break
         frames = torch.cat([frames, u[0].to(frames)], dim=1)
         state = frames[:, -1:]
     missing = max(0, steps - frames.shape[1])
     return F.pad(frames[:, :steps], (0, 0, 0, 0, 0, missing), value=torch.nan)
+
+
+def timed(
+    solver: Solver,
+    problems: Benchmark,
+    steps: int,
+    regime: str = "full",
+    entering: str = "once",
+    later: Solver | None = None,
+) -> Rolled:
+    """Goes many steps ahead as `rollout` does, and says what that cost.
+
+    Args:
+        solver: See `rollout`, as all others.
+        problems: The time of a batch is shared equally by them.
+        steps: Number of frames.
+        regime: What is observed of a state.
+        entering: "once" or "every".
+        later: Answers states of which all is known.
+
+    Raises:
+        ConfigError: When the regime, `entering` or the number of steps is impossible.
+    """
+    began = time.perf_counter()
+    frames = rollout(solver, problems, steps, regime, entering, later).cpu()
+    seconds = time.perf_counter() - began
+    width = problems.pde.channels[1]
+    answers = -(-steps // width) * problems.n
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    return Rolled(frames, width, seconds / answers, solver.calls, peak)
 
 
 def _observed(problems: Benchmark, state: Field, regime: str, call: int) -> Observation:

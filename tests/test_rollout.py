@@ -1,6 +1,6 @@
 """Rollouts, with solvers whose every step is known."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 import torch
@@ -106,3 +106,51 @@ def test_frames_after_a_state_that_blew_up_are_no_numbers(problems):
 def test_an_unknown_way_of_entering_is_refused(problems):
     with pytest.raises(ConfigError, match="every"):
         rollout.rollout(Persistence(problems.pde), problems, 2, entering="evry")
+
+
+def test_known_states_after_the_first_are_left_to_another_solver(problems):
+    first, later = Witness(problems.pde), Witness(problems.pde)
+
+    rollout.rollout(first, problems, 6, "noisy", "once", later)
+
+    assert len(first.seen) == 1
+    assert len(later.seen) == 6 / problems.pde.channels[1] - 1
+
+
+def test_where_every_state_is_disturbed_nobody_else_answers(problems):
+    first, later = Witness(problems.pde), Witness(problems.pde)
+
+    rollout.rollout(first, problems, 6, "noisy", "every", later)
+
+    assert len(first.seen) == 6 / problems.pde.channels[1]
+    assert not later.seen
+
+
+def test_cost_of_a_step_is_that_of_the_answers_up_to_it(problems):
+    found = rollout.timed(Witness(problems.pde, calls=7), problems, 10)
+
+    width = problems.pde.channels[1]
+    costs = [found.cost(step) for step in range(1, 11)]
+    assert found.frames.shape[1] == 10
+    assert [cost["calls"] for cost in costs] == [
+        7 * (1 + k // width) for k in range(10)
+    ]
+    seconds = [float(cost["seconds_per_sample"]) for cost in costs]
+    assert seconds == sorted(seconds)
+    assert seconds[0] > 0
+    assert costs[0]["peak_mb"] > 0
+
+
+def test_the_solver_from_a_lift_is_exact_of_all_and_helps_against_noise(problems):
+    flow = pdes.load("navier_stokes", size=16)
+    bench = replace(problems, pde=flow, u=problems.u[:, :1])
+    truth = flow.trajectory(bench.a, 3)
+    sds = bench.noise_sd("noisy")
+
+    known = rollout.rollout(rollout.LiftThenSolve(flow), bench, 3)
+    noisy = rollout.rollout(rollout.LiftThenSolve(flow, sds), bench, 3, "noisy")
+    raw = rollout.rollout(NumericalSolver(flow), bench, 3, "noisy")
+
+    torch.testing.assert_close(known, truth, rtol=0, atol=1e-4)
+    errors = [(frames - truth).norm() for frames in (noisy, raw)]
+    assert errors[0] < errors[1]
