@@ -6,8 +6,8 @@ few problems; PRISMA answers those again, which gives both a row on the same pro
 """
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from prisma_lib import (
     methods,
     results,
 )
+from prisma_lib.answers import Answer
 from prisma_lib.baselines import Answers
 from prisma_lib.baselines.prior import Prior
 from prisma_lib.cells import Benchmark, Cell
@@ -47,11 +48,13 @@ class Contestant:
         name: "prisma", "prisma-l", or the name of a baseline.
         answers: Makes its solver of a cell.
         few: Number of problems that it has time for; `None`: all.
+        told: The coefficients that it believes in.
     """
 
     name: str
     answers: Answers
     few: int | None = None
+    told: str = ""
 
     @property
     def title(self) -> str:
@@ -125,7 +128,7 @@ def contestants(
         tuned = checkpoints.read_card(place).get("guidance", ())
         answers = partial(guided, network, tuned, guided_steps)
         found.append(Contestant(name, answers, few))
-    return found, missing
+    return [replace(each, told=str(model.pde.options)) for each in found], missing
 
 
 def trained(name: str, pde: PDE, folder: Path | str) -> Normalised:
@@ -174,6 +177,8 @@ def compete(
     everyone: Sequence[Contestant],
     problems: Benchmark,
     asked: Sequence[Cell],
+    *,
+    keep: Callable[..., Sequence[Answer]] | None = None,
     **labels: Any,
 ) -> Iterator[results.Row]:
     """Judges all methods in the cells that apply to them.
@@ -182,6 +187,7 @@ def compete(
         everyone: The methods.
         problems: Test problems, with what is hidden of them.
         asked: Directions and regimes.
+        keep: `Shelf.kept`, so that a run that is cut goes on; by default none is kept.
         **labels: Further columns of every row.
 
     Yields:
@@ -196,7 +202,11 @@ def compete(
             for n in sorted({min(n, problems.n) for n in nums}, reverse=True):
                 common = {"method": each.title, **labels}
                 mine = problems.first(n)
-                for answer in comparison.guarded(solver, mine, [cell], **common):
+                make = partial(comparison.guarded, solver, mine, [cell], **common)
+                # Weights say nothing of the coefficients that a residual believes in.
+                who = f"{each.title}, told {each.told}"
+                about = who, [solver], mine, [cell], 1
+                for answer in keep(*about, make) if keep else make():
                     yield from answer.rows()
 
 
@@ -257,8 +267,12 @@ def independent(pde: PDE, n: int, statistics: Statistics, seed: int = 0) -> Benc
         n: Number of problems.
         statistics: Those whose standard deviations scale sensor noise.
         seed: Seed of the data.
+
+    Returns:
+        The problems with their numbers, from which masks, noise and origins follow.
     """
     times = getattr(pde, "times", 1)
     a, u = data.problems(pde, n * times, split="test", seed=seed)
     picked = [times * i + 3 * i % times for i in range(n)]
-    return Benchmark(pde, a[picked], u[picked], statistics, seed)
+    index = tuple(picked)
+    return Benchmark(pde, a[picked], u[picked], statistics, seed, index=index)

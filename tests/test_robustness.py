@@ -9,6 +9,7 @@ from prisma_lib import cells, checkpoints, data, judge, metrics, pdes, robustnes
 from prisma_lib.edm import Schedule
 from prisma_lib.errors import ConfigError
 from prisma_lib.results import settings
+from prisma_lib.shelf import Shelf
 from prisma_lib.solve import PrismaSolver
 
 SIZE = 16
@@ -181,6 +182,54 @@ def test_independent_problems_share_no_trajectory():
     assert torch.equal(bench.a, a[[0, 13, 26]])
     steady = robustness.independent(pdes.load("poisson", size=SIZE), 3, statistics)
     assert torch.equal(steady.a, data.problems(steady.pde, 3, split="test")[0])
+
+
+def test_independent_problems_count_as_independent():
+    flow = pdes.load("navier_stokes", size=SIZE)
+    statistics = cells.Statistics((0.0, 0.0), (0.3, 0.3), 0.01)
+
+    bench = robustness.independent(flow, 3, statistics)
+
+    assert bench.numbers == (0, 13, 26)
+    assert len({*bench.origins}) == bench.n == 3
+    assert len({*bench.first(2).origins}) == 2
+    # Masks are those of the same problems in the protocol's benchmark.
+    protocol = cells.Benchmark(
+        flow, *data.problems(flow, 30, split="test"), statistics, 0
+    )
+    masks = [
+        cells.observation_of(each, "forward", "sparse").mask_a
+        for each in (bench, protocol.part(bench.numbers))
+    ]
+    assert torch.equal(*masks)
+    steady = robustness.independent(pdes.load("poisson", size=SIZE), 3, statistics)
+    assert steady.numbers == (0, 1, 2)
+
+
+def test_answers_of_a_run_that_was_cut_are_kept_by_what_was_told(
+    model, problems, tmp_path, monkeypatch
+):
+    asked, shelf = [("forward", "full")], Shelf(tmp_path / "answers")
+    guarded, counted = robustness.comparison.guarded, []
+
+    def count(*given, **more):
+        counted.append(given)
+        return guarded(*given, **more)
+
+    def rows(equation):
+        told = model.with_equation(equation)
+        everyone, _ = robustness.contestants(told, [], steps=2)
+        return [
+            *robustness.compete(everyone, problems, asked, keep=shelf.kept, scale="x")
+        ]
+
+    monkeypatch.setattr(robustness.comparison, "guarded", count)
+    new = pdes.load("helmholtz", size=SIZE, k=4.0)
+    first, other, again = (rows(each) for each in (model.pde, new, model.pde))
+
+    assert [solver.model.pde.k for solver, *_ in counted] == [1.0, 4.0]
+    assert again == first
+    assert len(other) == len(first) == 1
 
 
 def test_a_row_of_another_measure_has_its_mean_and_interval(model, problems):
