@@ -211,11 +211,15 @@ def test_little_is_gained_when_the_longest_draw_gains_little():
     assert "from 20 to 500 steps: 15.0 %" in judge("C13", small).evidence
 
 
-def rivals(at_twenty, ours=1.0, long=2.0):
+TUNED, PUBLISHED = "size=32;weights=1/2/0", "size=32;weights=published"
+
+
+def rivals(at_twenty, ours=1.0, long=2.0, weights=TUNED, method="FunDPS"):
     cell = {"pde": "darcy", "setting": "size=32"}
-    rows = [row("darcy", long, method="FunDPS", steps="200", **cell)]
+    guided = {**cell, "setting": TUNED, "method": method}
+    rows = [row("darcy", long, steps="200", **guided)]
     rows += [row(judges.STEPS, ours, steps="20", n="8", **cell)]
-    shorter = {**cell, "method": "FunDPS", "steps": "20", "n": "8"}
+    shorter = {**guided, "setting": weights, "steps": "20", "n": "8"}
     bounds = {} if at_twenty != "" else {"low": "", "high": ""}
     shown = row(judges.STEPS, at_twenty or 1.0, **shorter) | bounds
     return [*rows, shown | {"value": str(at_twenty)}]
@@ -230,6 +234,22 @@ def test_baselines_are_compared_at_twenty_steps():
     # A draw that went to infinity has degraded, but has no number to be ahead of.
     assert verdict("C14", rivals("")) == HOLDS
     assert verdict("E19", rivals("")) == OPEN
+
+
+def test_untuned_weights_count_only_where_none_are_tuned():
+    bare = rivals(30.0, weights=PUBLISHED, method="DiffusionPDE")
+    mixed = [*rivals(2.1), *bare]
+
+    assert verdict("C14", bare) == HOLDS
+    assert "weights published at 20 steps, tuned of" in judge("C14", bare).evidence
+    assert verdict("C14", mixed) == FAILS
+    assert "0 of 1 errors" in judge("C14", mixed).evidence
+    assert "weights tuned at 20 steps, tuned of" in judge("C14", mixed).evidence
+    # Either order of the rows of one cell and method.
+    both = rivals(2.1), rivals(30.0, weights=PUBLISHED)
+    assert {verdict("C14", a + b) for a, b in (both, both[::-1])} == {FAILS}
+    assert "with tuned weights" in judge("E19", mixed).evidence
+    assert "with published weights" in judge("E19", bare).evidence
 
 
 def test_the_ladder_of_steps_is_not_the_comparison_with_baselines():

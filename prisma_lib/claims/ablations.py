@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from prisma_lib import ablations, results
-from prisma_lib.claims.designs import counted, design_parts, trained, unique
+from prisma_lib.baselines.guided import PUBLISHED
 from prisma_lib.claims.evidence import NO_ROWS, OURS, Claim, Evidence, Finding, judged
 from prisma_lib.claims.tables import DIFFUSION
 from prisma_lib.ranks import FAILS, HOLDS, OPEN
@@ -96,12 +96,16 @@ def percent(row: results.Row) -> str:
 
 
 def guided_at_twenty(found: Evidence) -> dict[tuple[str, ...], results.Row]:
-    """Returns the rows of the comparison at 20 steps by cell and method."""
+    """Returns the rows of the comparison at 20 steps by cell and method.
+
+    Where any weights of guidance were tuned at 20 steps, others are left out.
+    """
     rivals = [
         row
         for method in DIFFUSION
         for row in found.select(sweep=STEPS, method=method, steps="20")
     ]
+    rivals = [row for row in rivals if tuned(row)] or rivals
     few = {row["n"] for row in rivals}
     ours = [
         row
@@ -111,6 +115,17 @@ def guided_at_twenty(found: Evidence) -> dict[tuple[str, ...], results.Row]:
     rows = [row for row in [*rivals, *ours] if row["metric"] != "gain"]
     cell = ("pde", "direction", "regime", "method")
     return {tuple(row[key] for key in cell): row for row in rows}
+
+
+def tuned(row: results.Row) -> bool:
+    """Says whether a row of a guided method is one with weights that were tuned."""
+    return results.settings(row).get("weights", PUBLISHED) != PUBLISHED
+
+
+def weights_of(rows: Iterable[results.Row]) -> str:
+    """Says which weights rows of guided methods have."""
+    kinds = sorted({"tuned" if tuned(row) else "published" for row in rows})
+    return " and ".join(kinds)
 
 
 def baselines_degrade(found: Evidence) -> Finding:
@@ -129,8 +144,12 @@ def baselines_degrade(found: Evidence) -> Finding:
         (results.number(row) or float("inf")) / (entry.value or 1.0)
         for row, entry in pairs
     ]
-    span = f" ({min(ratios):.2g} to {max(ratios):.2g} times)" if ratios else ""
-    what = f"errors at least {STRONGLY:g} times those of a long draw{span}"
+    span = f" ({min(ratios):.3g} to {max(ratios):.3g} times)" if ratios else ""
+    few, most = weights_of(row for row, _ in pairs), weights_of(e.row for _, e in pairs)
+    what = (
+        f"errors at least {STRONGLY:g} times those of a long draw{span}; weights "
+        f"{few} at 20 steps, {most} of the long draw"
+    )
     good = sum(ratio >= STRONGLY for ratio in ratios)
     rows = [row for pair in pairs for row in (pair[0], pair[1].row)]
     return judged(good, len(ratios), what, share=0.75, rows=rows)
@@ -145,7 +164,11 @@ def first_at_twenty(found: Evidence) -> Finding:
         if key[3] in DIFFUSION and (ours := rows.get((*key[:3], OURS)))
         if results.number(row) is not None
     ]
-    what = "errors of baselines at 20 steps above PRISMA's, intervals apart"
+    kinds = weights_of(row for key, row in rows.items() if key[3] in DIFFUSION)
+    what = (
+        f"errors of baselines at 20 steps, with {kinds} weights, above PRISMA's, "
+        "intervals apart"
+    )
     return judged(sum(cases), len(cases), what, rows=[*rows.values()])
 
 
