@@ -20,7 +20,7 @@ from torch import Tensor
 from prisma_lib.pdes.base import Metric
 from prisma_lib.solve import Solution
 from prisma_lib.spectral import radial_spectrum
-from prisma_lib.styles import look
+from prisma_lib.styles import fills, look
 from prisma_lib.styles import style as style
 
 PANEL = 2.05  # inches per field
@@ -244,11 +244,14 @@ def sampling_step(
 def error_bars(rows: Sequence[Mapping[str, Any]]) -> Figure:
     """Draws the errors of several methods in the cells of a benchmark.
 
+    Methods have their colours of every other figure; what learns nothing is grey.
+
     Args:
         rows: Result rows with method, direction, regime, value, low and high.
     """
     methods = list(dict.fromkeys(str(row["method"]) for row in rows))
     cells = list(dict.fromkeys((row["direction"], row["regime"]) for row in rows))
+    paint = fills(methods)
     with style():
         figure, axis = plt.subplots(figsize=(7.5, 3.2))
         width = 0.8 / len(methods)
@@ -270,6 +273,7 @@ def error_bars(rows: Sequence[Mapping[str, Any]]) -> Figure:
                 yerr=[np.maximum(value - low, 0), np.maximum(high - value, 0)],
                 error_kw={"linewidth": 0.8},
                 label=method,
+                **paint[method],
             )
         axis.set_yscale("log")
         axis.set_xticks(range(len(cells)), [f"{d}\n{r}" for d, r in cells])

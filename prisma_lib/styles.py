@@ -1,6 +1,6 @@
 """How figures look: the same in every notebook, readable at half width."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from prisma_lib.tables import EXACT, MEAN, METHODS
 
 STYLE = Path(__file__).with_name("prisma.mplstyle")
 MARKS, GREY = "sv^Dx+", "0.5"  # of what learns nothing
+HATCHES = ("", "///", "...", "xxx", "---", "ooo")
 # Seaborn's "colorblind"; importing it for ten colours would take a second.
 PALETTE = [
     *("#0173b2", "#de8f05", "#029e73", "#d55e00", "#cc78bc"),
@@ -81,3 +82,23 @@ def look(name: str) -> dict[str, Any]:
         PrismaL.title: {"color": PALETTE[9], "linewidth": 2},
     }
     return known.get(name, {})
+
+
+def fills(methods: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Returns the keywords of the bars of methods, as `look` has those of lines.
+
+    A bar has no dashes: hatches tell greys apart, and what has a dashed line is white.
+
+    Args:
+        methods: Their titles; one without a look has the next colour of the style.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    hatches = iter(HATCHES * len(methods))
+    for method in methods:
+        line = look(method)
+        found[method] = {"color": line["color"]} if line else {}
+        if line.get("color") == GREY:
+            found[method] = {"color": "0.8", "edgecolor": "0.4", "hatch": next(hatches)}
+        elif "linestyle" in line:
+            found[method] = {"color": "white", "edgecolor": line["color"]}
+    return found

@@ -3,8 +3,9 @@
 import matplotlib.pyplot as plt
 import pytest
 import torch
+from matplotlib.colors import to_hex
 
-from prisma_lib import curves, pdes, plots
+from prisma_lib import curves, pdes, plots, styles
 from prisma_lib.observe import observation
 from prisma_lib.solve import Solution
 
@@ -103,6 +104,19 @@ def test_bars_stand_for_the_values_of_their_cells():
     figure = plots.error_bars(rows)
 
     assert [bar.get_height() for bar in figure.axes[0].patches] == [2, 8, 4]
+
+
+def test_bars_have_the_colours_of_their_methods():
+    names = ["PRISMA", "FunDPS", "PRISMA (equal budget)", "mean field", "lift"]
+    cell = {"direction": "forward", "regime": "full", "value": 2, "low": 1, "high": 3}
+
+    bars = plots.error_bars([cell | {"method": name} for name in names]).axes[0].patches
+
+    colours = [to_hex(bar.get_facecolor()) for bar in bars]
+    wanted = [styles.look(name)["color"] for name in names[:2]]
+    assert colours[:3] == [*wanted, "#ffffff"]
+    assert to_hex(bars[2].get_edgecolor()) == wanted[0]
+    assert len({bar.get_hatch() for bar in bars[3:]}) == 2
 
 
 def test_training_curves_show_every_row_and_every_noise_level():
