@@ -23,7 +23,7 @@ from prisma_lib.lifted import PrismaL
 from prisma_lib.markdown import label
 from prisma_lib.model import Prisma
 from prisma_lib.ranks import TIES, column_ranks, scores_of
-from prisma_lib.styles import GREY, MARKS, look, style
+from prisma_lib.styles import GREY, MARKS, PALETTE, look, style
 from prisma_lib.tables import LEARNED, ROUNDING, Entry, Paper
 
 ROW, BAR = 0.28, 0.2  # inches for a row of text, for a thin bar
@@ -195,26 +195,22 @@ def variants(rows: Sequence[results.Row]) -> Figure:
     """Draws the errors of variants with their intervals, a panel for each equation.
 
     Args:
-        rows: What `ablations.averaged` returned.
+        rows: What `ablations.averaged` returned. Rounding is written, not drawn.
     """
     equations = list(dict.fromkeys(row["pde"] for row in rows))
-    named = (results.settings(row).get("variant", "") for row in rows)
-    names = list(dict.fromkeys(named))
+    names = list(dict.fromkeys(results.settings(r).get("variant", "") for r in rows))
+    size = max(6, 3.8 * len(equations)), 1.2 + 0.6 * len(names)
     with style():
-        wide, tall = max(6, 3.8 * len(equations)), 1.2 + 0.6 * len(names)
-        figure, axes = plt.subplots(
-            1, len(equations), figsize=(wide, tall), squeeze=False
-        )
+        figure, axes = plt.subplots(1, len(equations), figsize=size, squeeze=False)
         for axis, pde in zip(axes[0], equations, strict=True):
-            mine = [row for row in rows if row["pde"] == pde]
-            _dots(axis, mine, names)
-            axis.set_title(pde)
+            _dots(axis, [row for row in rows if row["pde"] == pde], names)
         one_legend(figure)
     return figure
 
 
 def _dots(axis: Axes, rows: Sequence[results.Row], names: Sequence[str]) -> None:
     cells = list(dict.fromkeys(f"{row['direction']}\n{row['regime']}" for row in rows))
+    axis.set_prop_cycle(color=PALETTE, marker=list("osv^DxP*Xd"))
     for number, name in enumerate(names):
         mine = [row for row in rows if results.settings(row).get("variant", "") == name]
         shift = (number - (len(names) - 1) / 2) * 0.8 / len(names)
@@ -222,10 +218,14 @@ def _dots(axis: Axes, rows: Sequence[results.Row], names: Sequence[str]) -> None
         value, *ends = np.array(
             [[float(row[key]) for row in mine] for key in ("value", "low", "high")]
         )
-        axis.errorbar(value, place, xerr=abs(ends - value), fmt="o", ms=3, label=name)
+        value[value < ROUNDING] = np.nan
+        axis.errorbar(value, place, xerr=abs(ends - value), ls="", ms=4, label=name)
+        for exact in np.array(place)[np.isnan(value)]:
+            word = axis.text(0.01, exact, f"{name}, below {ROUNDING}", size=5)
+            word.set(transform=axis.get_yaxis_transform(), va="center")
     percent(axis, "x")
     axis.set_yticks(range(len(cells)), cells)
-    axis.set_ylim(len(cells) - 0.5, -0.5)
+    axis.set(title=rows[0]["pde"], ylim=(len(cells) - 0.5, -0.5))
 
 
 def rank_bars(ranks: Sequence[Mapping[str, Any]]) -> Figure:

@@ -224,3 +224,19 @@ def test_a_method_looks_the_same_in_every_panel(noisy):
     assert looks.keys() == {"mean field", "zero field"}
     assert all(len(marks) == 1 for marks in looks.values())
     assert looks["mean field"] != looks["zero field"]
+
+
+def test_variants_are_told_apart_and_what_errs_by_rounding_is_written():
+    names = [f"v{i}" for i in range(9)]
+    rows = [
+        row("PRISMA", 2.0 + i, setting=f"size=32;variant={name}", low=1.5, high=20.0)
+        for i, name in enumerate(names)
+    ]
+    rows[0] |= {"value": "2e-06", "low": "1e-06", "high": "3e-06"}
+
+    (axis,) = charts.variants(rows).axes
+
+    assert [text.get_text() for text in axis.texts] == ["v0, below 0.01"]
+    assert axis.get_xlim()[0] > 0.1
+    looks = {(drawn[0].get_color(), drawn[0].get_marker()) for drawn in axis.containers}
+    assert [len({*kind}) for kind in zip(*looks, strict=True)] == [len(names)] * 2
