@@ -185,6 +185,25 @@ def test_pictures_show_every_answer_and_its_error(contest):
     assert len(galleries.truths(contest.problems, 3).axes) == 2 * 3 + 2
 
 
+@pytest.mark.parametrize(("calls", "times"), [(0, 2), (50, 2), (51, 1)])
+def test_what_is_cheap_is_warmed_up_before_its_answer_is_timed(
+    contest, calls, times, monkeypatch
+):
+    seeds = []
+
+    class Slow:
+        def solve(self, seen, *, samples, generator):
+            seeds.append(generator.initial_seed())
+            return seen.a[None], seen.u[None]
+
+    Slow.calls = calls
+    monkeypatch.setattr(benchmarks.Contest, "solvers", lambda *_: {"slow": Slow()})
+
+    assert [*galleries.one_answer(contest, ("inverse", "sparse"))] == ["slow"]
+
+    assert seeds == [contest.problems.seed] * times
+
+
 def test_distributions_have_a_box_for_each_method(contest):
     answers = contest.answers([("inverse", "full")])
 
