@@ -199,7 +199,7 @@ def variants(rows: Sequence[results.Row]) -> Figure:
     """
     equations = list(dict.fromkeys(row["pde"] for row in rows))
     names = list(dict.fromkeys(results.settings(r).get("variant", "") for r in rows))
-    size = max(6, 3.8 * len(equations)), 1.2 + 0.6 * len(names)
+    size = max(6, 3.8 * len(equations)), max(4, 1.2 + 0.6 * len(names))
     with style():
         figure, axes = plt.subplots(1, len(equations), figsize=size, squeeze=False)
         for axis, pde in zip(axes[0], equations, strict=True):
