@@ -444,6 +444,7 @@ def degraded(kind):
 weights are tuned ({len(ratios)} cells){alone}. """
 
 
+# %%
 text = f"""**C13: from {starts[1]} to {long[-1]} steps of Heun's method the largest gain
 of any cell is {largest(starts[1])}; from {starts[0]} it is {largest(starts[0])}.**
 \n\n**Samplers**: {samplers()}\n\n"""

@@ -259,8 +259,7 @@ if table:
     shown = shown.set_index(["pde", "direction", "regime", "variant"])["error, %"]
     display(shown.unstack("variant")[order])
 else:
-    command = f"python -m prisma_lib.screen params/{trainings}.yaml"
-    print(f"no rows of {trainings} at scale {scale} yet; this makes them: {command}")
+    print(f"no rows yet: python -m prisma_lib.screen params/{trainings}.yaml")
 
 # %% [markdown]
 # ## How few calls are enough?

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 from prisma_lib import ablations, results
 from prisma_lib.baselines.guided import PUBLISHED
+from prisma_lib.claims.designs import counted, design_parts, trained, unique
 from prisma_lib.claims.evidence import NO_ROWS, OURS, Claim, Evidence, Finding, judged
 from prisma_lib.claims.tables import DIFFUSION
 from prisma_lib.ranks import FAILS, HOLDS, OPEN
