@@ -9,6 +9,7 @@ and nothing of the truth.
 import resource
 import time
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -157,29 +158,20 @@ def rollout(
     return F.pad(frames[:, :steps], (0, 0, 0, 0, 0, missing), value=torch.nan)
 
 
-def timed(
-    solver: Solver,
-    problems: Benchmark,
-    steps: int,
-    regime: str = "full",
-    entering: str = "once",
-    later: Solver | None = None,
-) -> Rolled:
+def timed(solver: Solver, problems: Benchmark, steps: int, *how: Any) -> Rolled:
     """Goes many steps ahead as `rollout` does, and says what that cost.
 
     Args:
-        solver: See `rollout`, as all others.
+        solver: See `rollout`.
         problems: The time of a batch is shared equally by them.
         steps: Number of frames.
-        regime: What is observed of a state.
-        entering: "once" or "every".
-        later: Answers states of which all is known.
+        *how: The regime, `entering` and `later` of `rollout`, in this order.
 
     Raises:
         ConfigError: When the regime, `entering` or the number of steps is impossible.
     """
     began = time.perf_counter()
-    frames = rollout(solver, problems, steps, regime, entering, later).cpu()
+    frames = rollout(solver, problems, steps, *how).cpu()
     seconds = time.perf_counter() - began
     width = problems.pde.channels[1]
     answers = -(-steps // width) * problems.n
