@@ -18,7 +18,9 @@ from prisma_lib.ensembles import (
     PerProblem,
     coverage,
     crps,
+    interval,
     rank_counts,
+    share,
 )
 from prisma_lib.errors import ConfigError, DataError
 from prisma_lib.metrics import resamples
@@ -195,6 +197,61 @@ def distances(
         "mean_distance": number(torch.stack([off, exact], 1), root_ratio, key),
         "spread_ratio": number(torch.stack([mine, exact], 1), root_ratio, key),
     }
+
+
+def expected(
+    draws: Draws,
+    exact_mean: Fields,
+    exact_std: Fields,
+    judged: Bool[Tensor, "b c x y"],
+    key: int = 0,
+) -> dict[str, Number]:
+    r"""Judges an ensemble by all truths that its observation leaves possible.
+
+    One truth a problem says little: a smooth field has few numbers of its own. Where
+    the posterior is a known Gaussian of mean $\mu$ and standard deviation $\sigma$, the
+    means over the truth are known too: an interval holds it with probability
+    $\Phi((b - \mu) / \sigma) - \Phi((a - \mu) / \sigma)$, and the squared error of the
+    mean of the draws is $(\bar x - \mu)^2 + \sigma^2$.
+
+    Args:
+        draws: As many draws as the intervals need, 19 or 99; see
+            `ensembles.interval`.
+        exact_mean: Mean of the posterior.
+        exact_std: Its standard deviation at every point.
+        judged: Points where the truth is not known beforehand; others count in no
+            interval.
+        key: Names the random stream of the resampling.
+
+    Returns:
+        `expected_coverage_50`, `expected_coverage_90` and `expected_spread_skill`: of
+        a calibrated ensemble 0.5, 0.9 and 1.
+
+    Raises:
+        ConfigError: When no interval of so many draws has these levels.
+        DataError: When a point is judged of which the posterior has no doubt.
+    """
+    mean_, std = exact_mean.double(), exact_std.double()
+    if (std[judged] <= 0).any():
+        raise DataError(
+            "the posterior has no doubt of a judged point: judge those where "
+            "exact_std > 0"
+        )
+    std = torch.where(judged, std, 1.0)
+    m, found = len(draws), {}
+    for level in LEVELS:
+        below, above = (
+            torch.special.ndtr((end.double() - mean_) / std)
+            for end in interval(draws, level)
+        )
+        held = share(above - below, judged)
+        found[f"expected_coverage_{round(100 * level)}"] = number(
+            held[:, None], mean, key
+        )
+    variance = (m + 1) / m * draws.double().var(dim=0)
+    error = (draws.double().mean(dim=0) - mean_).square() + exact_std.double().square()
+    skill = torch.stack([each.flatten(1).mean(dim=1) for each in (variance, error)], 1)
+    return found | {"expected_spread_skill": number(skill, root_ratio, key)}
 
 
 def placed(draws: Draws, truth: Fields, level: float = 0.9, key: int = 0) -> Number:

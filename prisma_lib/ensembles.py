@@ -65,6 +65,25 @@ def coverage(
         DataError: When no point of a problem is judged.
     """
     _check_draws(draws, truth)
+    low, high = interval(draws, level)
+    inside = (low <= truth) & (truth <= high)
+    all_points = torch.ones_like(inside)
+    return share(inside.double(), all_points if judged is None else judged)
+
+
+def interval(draws: Draws, level: float = 0.9) -> tuple[Fields, Fields]:
+    r"""Finds $[x_{(j)}, x_{(m + 1 - j)}]$ of ordered draws at every point.
+
+    Args:
+        draws: Draws; 19 or 99 of them fit the usual levels.
+        level: Nominal coverage, one of $(m + 1 - 2j) / (m + 1)$.
+
+    Returns:
+        Lower and upper ends, in the unit of the field.
+
+    Raises:
+        ConfigError: When no interval of so many draws has this level.
+    """
     m = len(draws)
     j = round((m + 1) * (1 - level) / 2)
     exact = (m + 1 - 2 * j) / (m + 1)
@@ -74,16 +93,29 @@ def coverage(
             f"as {(m - 1) / (m + 1):.4g}; use one of these, or 19 or 99 draws"
         )
     ordered = draws.sort(dim=0).values
-    inside = (ordered[j - 1] <= truth) & (truth <= ordered[m - j])
-    if judged is None:
-        return inside.double().flatten(1).mean(dim=1)
+    return ordered[j - 1], ordered[m - j]
+
+
+def share(values: Fields, judged: Bool[Tensor, "b c x y"]) -> PerProblem:
+    """Averages over the points that are judged.
+
+    Args:
+        values: A number of every point.
+        judged: Points that count.
+
+    Returns:
+        Means, one per problem.
+
+    Raises:
+        DataError: When no point of a problem is judged.
+    """
     points = judged.flatten(1).sum(dim=1)
     if not points.all():
         raise DataError(
             f"no point of problem {int(points.argmin())} is judged: leave the problem "
             "out, or judge at least one of its points"
         )
-    return (inside & judged).flatten(1).sum(dim=1).double() / points
+    return torch.where(judged, values, 0.0).flatten(1).sum(dim=1) / points
 
 
 def crps(draws: Draws, truth: Fields) -> PerProblem:

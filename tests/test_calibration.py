@@ -139,6 +139,44 @@ def test_exact_draws_are_as_far_from_their_posterior_as_sampling_makes_them():
         calibration.distances(draws[:1], mean, std)
 
 
+@pytest.mark.parametrize(("width", "calibrated"), [(1.0, True), (0.8, False)])
+def test_known_posteriors_judge_by_every_truth_that_was_possible(width, calibrated):
+    bench = cells.benchmark(pdes.load("helmholtz", size=16), n=24)
+    seen = cells.observation_of(bench, "forward", "sparse", rate=0.1)
+    exact = gaussian_posterior(bench.pde, seen)
+    mean, std = exact.mean()[1], exact.std()[1]
+    draws = mean + width * (exact.sample(19, dice())[1] - mean)
+    possible = exact.sample(300, dice(1))[1]
+    inside = torch.zeros_like(mean).bool()
+    inside[..., 1:-1, 1:-1] = True
+
+    found = calibration.expected(draws, mean, std, inside)
+
+    for goal in (0.5, 0.9):
+        judged = found[f"expected_coverage_{round(100 * goal)}"]
+        by_truth = torch.stack(
+            [ensembles.coverage(draws, each, goal, inside).mean() for each in possible]
+        )
+        chance = 3 * (by_truth.std() / len(possible) ** 0.5).item()
+        assert judged.value == pytest.approx(by_truth.mean().item(), abs=chance)
+        assert (judged.low < goal < judged.high) == calibrated
+    skill = found["expected_spread_skill"]
+    error = (possible - draws.mean(0)).square().mean()
+    assert skill.value == pytest.approx(
+        (20 / 19 * draws.var(0).mean() / error).sqrt().item(), rel=0.02
+    )
+    assert (skill.low < 1 < skill.high) == calibrated
+
+
+def test_points_without_doubt_are_not_judged_by_their_posterior():
+    draws, std = torch.randn(19, 2, 1, 4, 4, generator=dice()), torch.ones(2, 1, 4, 4)
+    std[..., 0] = 0
+
+    with pytest.raises(DataError, match="exact_std > 0"):
+        calibration.expected(draws, 0 * std, std, torch.ones_like(std).bool())
+    calibration.expected(draws, 0 * std, std, std > 0)
+
+
 @pytest.mark.parametrize(("sharpness", "calibrated"), [(1.0, True), (4.0, False)])
 @pytest.mark.parametrize("level", [0.5, 0.9])
 def test_two_valued_draws_are_called_calibrated_where_they_are(
