@@ -12,8 +12,10 @@
 # PRISMA feeds the residual of its current guess back into the network. That helps only
 # if the residual of a right field is much smaller than that of a slightly wrong one, in
 # the precision in which fields are stored. **It is: on 32 × 32 points white noise of
-# 1 % raises the residual of every discrete equation at least 370,000-fold, and an error
-# of 1 % as smooth as the solution itself still raises it at least 1,700-fold.**
+# 1 % raises the residual of every discrete equation at least 370,000-fold, and an
+# error of 1 % as smooth as the solution itself still raises it at least 1,700-fold.
+# Not for the other four, whose true fields keep a residual of their own: a smooth error
+# of 1 % leaves it almost as it is, or trebles it.**
 #
 # Needs: nothing but the library. Runs in about two minutes on a laptop, most of them
 # for a turbulent flow whose trajectories are then kept under `outputs/data`.
@@ -91,8 +93,9 @@ pd.DataFrame(
 # ## Three problems of each
 #
 # Inputs above, solutions below; each row shares its colour bar, which is centred on
-# zero for fields of both signs. The first axis runs to the right, the second upwards:
-# $x$ and $y$, for Burgers' equation $t$ and $x$.
+# zero for fields of both signs. Problems of a flow are consecutive times of one
+# trajectory. The first axis runs to the right, the second upwards: $x$ and $y$, for
+# Burgers' equation $t$ and $x$.
 
 
 # %%
@@ -121,8 +124,8 @@ for name in equations:
 # %% [markdown]
 # ## Right, and wrong by one per cent
 #
-# The residual $r = R(a, u)$ is left side minus right side, at the points where the
-# stencil fits. We compare three solutions for the same $a$:
+# The residual $r = R(a, u)$ is left side minus right side (for Darcy its negative), at
+# the points where the stencil fits. We compare three solutions for the same $a$:
 #
 # - the stored truth $u$, where only rounding to float32 is left;
 # - $(1 + \varepsilon) u$, an error as smooth as the solution;
@@ -181,8 +184,8 @@ plt.show()
 # Darcy, $a$ for Poisson. White noise of the same size leaves a hundred times as much:
 # two derivatives multiply what varies from point to point by about $1 / h^2$. The other
 # kinds keep a residual at the truth: the truncation error of one time step or of the
-# time axis, the kinks of a distance. A residual ranks fields of equal smoothness; it
-# does not measure the error of a solution.
+# time axis, the kinks of a distance. Where it vanishes at the truth, a residual ranks
+# fields of equal smoothness; it does not measure the error of a solution.
 
 
 # %%
@@ -212,7 +215,9 @@ table.map("{:.2g}".format)
 #
 # Rounding $u$ to float32 changes it by about $10^{-7}$ of itself, and the stencil
 # multiplies that by $1 / h^2$: the rounding part of the residual grows fourfold when
-# $h$ is halved. In float64 the same problems show what the solver itself leaves.
+# $h$ is halved. The column float64 is of `solve`, float32 of stored pairs, of four
+# problems each: where these were restricted from a finer grid, as those of Kolmogorov
+# flow, they are other solutions, not the same ones rounded.
 
 
 # %%
@@ -235,8 +240,9 @@ floors.map("{:.1e}".format)
 #
 # `exact()` is a smooth pair that solves the *continuous* equation. On a grid its
 # residual is the truncation error, which must fall as $h^p$ with the stated order $p$.
-# A wrong sign, spacing or missing term would leave a residual that does not fall.
-# Spectral equations state no order: their residual of `exact()` is rounding.
+# A wrong sign, spacing or missing term would leave a residual that does not fall. Those
+# that take a spectral step state no order: their residual of `exact()` is rounding. Nor
+# do Burgers' and the eikonal equation, where it falls about as $h^2$.
 
 # %%
 grids = [size, 2 * size, 4 * size]
@@ -266,7 +272,7 @@ plt.show()
 
 # %% [markdown]
 # The order is the slope between the two finest grids, against the spacing $h$, which is
-# $1 / (n - 1)$ on a bounded axis of $n$ points.
+# $1 / (n - 1)$ on a bounded axis of $n$ points. Helmholtz lies on the line of Poisson.
 
 
 # %%

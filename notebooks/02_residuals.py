@@ -47,8 +47,9 @@ scale: str = "cpu"  # smoke, cpu, gpu or paper: what the check cell may claim
 interactive: bool = True  # offer a slider below the static figure
 
 # %% [markdown]
-# A residual is the left side of an equation minus its right side, $r = R(a, u)$, where
-# the discrete operator has a value. The equations are the files of `prisma_lib/pdes/`.
+# A residual is the left side of an equation minus its right side (for Darcy the other
+# way round), $r = R(a, u)$, where the discrete operator has a value. The equations are
+# the files of `prisma_lib/pdes/`.
 
 
 # %%
@@ -244,9 +245,10 @@ floors_of_steps
 # %% [markdown]
 # ## Rounding against truncation
 #
-# `exact()` solves the *continuous* equation, so that its residual is the truncation
-# error of the operator, which falls as $h^2$. The same pair in float32 differs by
-# rounding, about $10^{-7}$ of $u$, which second differences multiply by $1 / h^2$.
+# `exact()` solves the *continuous* equation wherever time is not stepped, so that its
+# residual is the truncation error of the operator, which falls as $h^2$. The same pair
+# in float32 differs by rounding, about $10^{-7}$ of $u$, which second differences
+# multiply by $1 / h^2$.
 
 
 # %%

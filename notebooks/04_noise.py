@@ -142,8 +142,9 @@ plt.show()
 # %% [markdown]
 # Every field has variance 1. White noise spreads it over all modes of its grid, so that
 # a mode gets $1 / n^2$: the low modes of a finer grid are quieter. Noise that is a
-# field has a limit instead, here $2 \pi (2 s^2)^2 = 1.6 \cdot 10^{-4}$ a mode, but only
-# a grid that resolves 0.005 comes near it.
+# field has a limit instead, here $2 \pi (2 s^2)^2 = 1.6 \cdot 10^{-4}$ a mode, which a
+# grid comes the nearer to the better it resolves 0.005. White noise looks sloped, as a
+# shell has the more modes the higher it is, until the corners end.
 #
 # ## The same $\sigma$ on another grid
 #
@@ -237,10 +238,11 @@ plt.show()
 # ## What a draw costs
 #
 # The public code multiplies white noise by a Cholesky factor of the covariance of all
-# points with all: $n^4$ numbers, made in $n^6 / 3$ operations. We embed the grid
-# in a torus of $2 (n - 1)$ points an axis, where the covariance is diagonal in Fourier
-# space (Dietrich and Newsam, 1997). That is exact, too, and needs $2 (n - 1) \cdot n$
-# numbers and two transforms. We build both, the factor as far as seconds allow.
+# points with all: $n^4$ numbers, made in $n^6 / 3$ operations. We embed the grid in a
+# torus of $2 (n - 1)$ points an axis, where the covariance is diagonal in Fourier space
+# (Dietrich and Newsam, 1997). That is exact, too, and needs $2 (n - 1) \cdot n$ numbers
+# and two transforms. We build both, the factor as far as seconds allow, and time each
+# once.
 
 
 # %%

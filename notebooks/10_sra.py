@@ -13,8 +13,9 @@
 # a time, beside the function that computes it, on the model that ships. **The mask can
 # only damp a mode, by at most one half; a shift of the residual in space leaves it as
 # it is; and this model does not care whose residual it is: with that of another
-# problem the error of its denoiser grows by at most 0.1 %. It counts on the damping all
-# the same: with no residual the error grows by 21 % where there is little noise.**
+# problem, or its own in another place, the error of its denoiser grows by at most
+# 0.1 %. It counts on the damping all the same: with no residual the error grows by
+# 21 % where there is little noise.**
 #
 # Needs: the shipped model `darcy-32`, no GPU. Runs in half a minute on a laptop.
 
@@ -277,9 +278,9 @@ if interactive:
     interact(explore, problem=(0, n - 1))
 
 # %% [markdown]
-# Much of the score is the size of its factors, whatever their coherence: the masks of
-# this model are open where features are strong, in the middle. The correlation of
-# $\log S$ with the logarithms of both sizes, over modes and problems:
+# Much of the score is the size of its factors, whatever their coherence: the mask of
+# this block is open where features are strong, at the mean mode in the middle. The
+# correlation of $\log S$ with the logarithms of both sizes, over modes and problems:
 
 
 # %%
@@ -326,15 +327,17 @@ figure.savefig(Path(out) / "gates.png", dpi=150)
 plt.show()
 
 # %% [markdown]
-# It does so in the two blocks of this model that work on the coarsest grids. In the
-# other three the gate is open at all noise levels, and the mask stays close to its
-# floor of one half: a nearly constant damping, which the spectral weights behind it can
-# undo.
+# It does so in the block on the coarsest grid, `down.2`, and in the last one on the
+# finest, `up.0`. In the other three the gate is open at all noise levels, and the mask
+# stays close to its floor of one half: a nearly constant damping, which the spectral
+# weights behind it can undo.
 #
 # ## What each variant is blind to
 #
 # Paper, *SRA Ablations*. Each line changes one thing that a block sees; the number is
-# the largest change of a mode's factor. Zero is what the variant cannot see.
+# the largest change of a mode's factor. Zero is what the variant cannot see. In the
+# block shown the gate is open whatever the noise, so that no variant but its formula
+# sees the level.
 
 
 # %%
@@ -409,11 +412,11 @@ effect = pd.DataFrame(rows).pivot(index="noise level", columns="residual")
 # %% [markdown]
 # With a wrong residual the estimate moves by less than a per cent and is not worse:
 # this model has learned to solve Darcy flow from observations and masks. With none it
-# is worse at low noise, for the weights behind the masks count on a damping of one
-# half that is gone. The first table shows a reason: $r$ is, at most noise levels, the
-# residual *of the noise*, far above that of any error of the estimate. That holds for
-# this model, after little training on a coarse grid; what attention is worth elsewhere,
-# the ablation of strategies has to measure.
+# is worse at low noise: a size of zero is one that the gates have never seen, and the
+# weights behind count on the masks as they were. The first table shows a reason: $r$
+# is, at most noise levels, the residual *of the noise*, far above that of any error of
+# the estimate. That holds for this model, after little training on a coarse grid; what
+# attention is worth elsewhere, the ablation of strategies has to measure.
 #
 # ## Check, and what a sweep keeps
 

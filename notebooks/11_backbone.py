@@ -11,10 +11,11 @@
 #
 # The paper's section on the U-shaped neural operator, with the model that ships: its
 # levels, its parts, what a point of the answer sees, and the same field on four grids.
-# **The spectral path is the same function on every periodic grid, to rounding, but the
-# network is not: its 3 x 3 convolutions span a fixed number of points. Trained at
-# $32^2$ points it misses the pressure there by 1.1 %; it runs at $16^2$, $64^2$ and
-# $128^2$ too, and misses it by 45, 33 and 50 %.**
+# **The spectral path is the same function on every periodic grid that resolves its
+# modes, to rounding, but the network is not: on nodes with both ends even that path
+# differs, and 3 x 3 convolutions span a fixed number of points. Trained at $32^2$
+# points it misses the pressure there by 1.1 %; it runs at $16^2$, $64^2$ and $128^2$
+# too, and misses it by 45, 33 and 50 % (n = 8).**
 #
 # Needs: the shipped model `darcy-32`, no GPU. Runs in a minute on a laptop.
 

@@ -13,10 +13,10 @@
 # step costs calls of the network. **About 16, with the multistep solver: its pressure
 # is then within 0.2 % of the converged draw, for which Heun's method, the paper's,
 # needs 31. When the rock is sought from a few sensors it is a third nearer to the
-# converged draw than Heun's method after as many calls, and its spread is right.**
-# The error against the truth cannot tell: two calls have the *smallest* error of all,
+# converged draw than Heun's method after as many calls, and its spread is right.** The
+# error against the truth cannot tell: two calls have the *smallest* error of all,
 # 11.2 % of the points of the rock against 16.0 %, because they answer with a mean and
-# show a fifth of the doubt.
+# show a seventh of the doubt.
 #
 # Needs: the shipped model `darcy-32`, no GPU. Runs in about two minutes.
 
@@ -171,7 +171,7 @@ figure.savefig(Path(out) / "order.png", dpi=150)
 plt.show()
 
 # %% [markdown]
-# With few steps Heun's method does worse than doing nothing: its first steps are so
+# With few steps Heun's method does worse than answering zero: its first steps are so
 # long that the correction overshoots. Now to the network, whose denoiser is curved.
 #
 # ## The trajectory of one draw

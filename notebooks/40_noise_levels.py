@@ -80,8 +80,10 @@ plt.show()
 #
 # Each row of the results has the error in percent with its bootstrap 95 % interval. A
 # guided method answers four problems at 100 steps; PRISMA answers those again. Beside
-# them stand the mean field, which looks at nothing, and the exact posterior where it is
-# known: it knows how strong the noise is, no other method here does.
+# them stand the mean field, which looks at nothing, the exact posterior where it is
+# known, and the *lift*, a classical estimate of the mean: both are told how strong the
+# noise is, the lift as if it stood on every point. PRISMA-L, ours, estimates it; no
+# other method is told, or asks.
 
 # %%
 asked = [("forward", "noisy"), ("inverse", "noisy")]
@@ -101,6 +103,9 @@ for model, bench in zip(loaded, benchmarks, strict=True):
 
 # %% [markdown]
 # ## More noisy points
+#
+# Guided methods answered four problems and are drawn with these: a line of theirs below
+# another is no order. Who is ahead on the same four stands further down.
 
 # %% tags=["thumbnail"]
 data = sweepcharts.settings_frame(rows, fraction=1.0)
@@ -113,9 +118,10 @@ plt.show()
 # %% [markdown]
 # ## Stronger noise
 #
-# Noise on every point. Where a line crosses the mean field's, the observation has done
-# more harm than good: the model takes noise for structure. The exact posterior shows
-# what could be known all the same.
+# Noise on every point. A draw of somebody who knows nothing errs $\sqrt 2$ times as
+# much as the mean field: a line above that says that the model takes noise for
+# structure. The exact posterior shows what could be known all the same. Guided methods
+# are drawn on four problems here, too.
 
 # %%
 whole = data[data["fraction"] == 1.0]
@@ -150,8 +156,8 @@ table.round(1)
 # ## Who is the best at each share and level?
 #
 # Among those that answered the same four problems, so that chance is the same for all.
-# PRISMA-L and the operators answered all problems: they stand in the figures, and the
-# claims C10 and E11 in 90_report count them.
+# PRISMA-L and the operators answered all problems and stand in the figures; the claims
+# C10 and E11 in 90_report count the operators, too, as the paper's methods.
 
 # %%
 few = data["n"].where(data["n"] < n).max()

@@ -330,13 +330,18 @@ if compared:
 # %%
 for (name, direction, regime), (answers, truth, known, _) in compared.items():
     if (direction, regime) == ("inverse", "sparse"):
-        lines = []
+        lines, kept_of = (
+            [],
+            {m: (each.mean(0), each.std(0)) for m, each in answers.items()},
+        )
+        kept_of["exact posterior"] = known
+        widest = max(std[0, 0].max().item() for _, std in kept_of.values())
         for method, each in answers.items():
-            kept = known if method == "exact posterior" else (each.mean(0), each.std(0))
+            kept = kept_of[method]
             line = [plots.Panel(truth[0, 0], "truth", like="field")]
             line += [plots.Panel(kept[0][0, 0], "mean", like="field")]
             line += [plots.Panel(d[0, 0], "draw", like="field") for d in each[:2]]
-            lines.append([*line, plots.Panel(kept[1][0, 0], "std")])
+            lines.append([*line, plots.Panel(kept[1][0, 0], "std", bounds=(0, widest))])
         print(f"{name}: a from 3 % of the points of u")
         plots.grid(lines, list(answers)).savefig(Path(out) / f"{name}.png", dpi=150)
         plt.show()
@@ -354,6 +359,10 @@ if compared:
 
 # %% [markdown]
 # ## The answer
+#
+# Here, where the truth alone is known, draws are called calibrated when the 95 %
+# interval of the share of points in doubt in 90 % intervals has 90 %, and that of
+# spread over error has 1.
 
 
 # %%

@@ -117,7 +117,11 @@ def answer(model, direction, a, u):
 #
 # Seconds are those of a batch, divided; megabytes are the most that the tensors of one
 # network call take for one sample. The finest grid is asked fewer problems, the first
-# of all (`finest_n`): an answer there takes many seconds.
+# of all (`finest_n`): an answer there takes many seconds. Its errors are of other
+# problems than those of coarser grids, and of few; compare methods on one grid, not
+# grids. Problems of Navier–Stokes are consecutive times of two trajectories, on the
+# finest grid of one: their intervals, made as if problems were independent, are too
+# narrow.
 
 # %%
 rows, pictures, known = [], {}, set()
@@ -217,7 +221,9 @@ figure.savefig(Path(out) / "errors.png", dpi=150)
 plt.show()
 
 # %% [markdown]
-# ## What it looks like (Q7)
+# ## What it looks like
+#
+# The paper's picture of one problem on four grids (Q7 in its checklist).
 
 # %%
 largest = max(factors)
@@ -233,7 +239,8 @@ for (name, direction, factor), (truth, found) in pictures.items():
 # ## The cost (E25)
 #
 # A batch is split into parts that fit into memory, so that no grid needs more than a
-# machine has; the paper's 107 GB are those of fifty samples at once. We count one.
+# machine has (a single sample larger than the plan is a part all the same); the paper's
+# 107 GB are those of fifty samples at once. We count one.
 
 # %%
 for name, model in models.items():

@@ -172,14 +172,19 @@ references = {
 }
 
 
+def lift_first(regime):
+    return LiftThenSolve(flow, problems[1].noise_sd(regime))
+
+
 def unlearned(regime, entering):
-    known = {"noisy": {"numerical solver": NumericalSolver(flow)}}.get(regime, {})
+    known = {}
+    if regime == "noisy":
+        known["numerical solver"] = lambda _: NumericalSolver(flow)
     if (regime, entering) == ("noisy", "once"):
-        known["persistence"] = Persistence(flow)
+        known["persistence"] = lambda _: Persistence(flow)
     if regime != "full":
-        sds = problems[1].noise_sd(regime)
-        known["lift, then solver"] = LiftThenSolve(flow, sds)
-    return {who: (problems[1], lambda _, s=s: s) for who, s in known.items()}
+        known["lift, then solver"] = lift_first  # a clean state has no noise
+    return {who: (problems[1], answers) for who, answers in known.items()}
 
 
 # %%

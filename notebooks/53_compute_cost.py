@@ -116,7 +116,9 @@ plt.show()
 
 # %% [markdown]
 # The line is the paper's largest share. The larger a network is, the less its residual
-# matters: its cost grows with the points alone.
+# matters: its cost grows with the points alone. "Without residual" is a network without
+# attention and its gates, too; how much more memory the residual may take for claim C24
+# is a twentieth.
 #
 # ## An iteration of training (E26)
 #
@@ -171,11 +173,14 @@ plt.show()
 # ## What training spends on its data
 #
 # From the recorded bench (`python -m prisma_lib.bench data`): problems are solved anew
-# for every step, which costs from half a per cent of the step to almost as much again.
+# for every step, but for Kolmogorov flow, which is drawn from a pool. Bars show the
+# share of a step that this takes.
 
 # %%
 bench = pd.DataFrame(results.read(ROOT / "outputs" / "results" / "bench.csv"))
-made = bench[(bench.metric == "data_over_step") & bench.setting.str.contains("small")]
+made = bench[
+    (bench.metric == "data_over_step") & bench.setting.str.contains("preset=small")
+]
 made = made.assign(value=made["value"].astype(float)).sort_values("value")
 with plots.style():
     figure, axis = plt.subplots(figsize=(5, 2.8))

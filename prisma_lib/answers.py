@@ -171,7 +171,7 @@ class Answer:
         values: PerProblem,
         over: PerProblem | None = None,
     ) -> results.Row:
-        """Makes the row of a mean; one trajectory alone has no interval.
+        """Makes the row of a mean; one problem or trajectory alone has no interval.
 
         Args:
             suffix: What the row adds to the setting of the cell.
@@ -182,7 +182,7 @@ class Answer:
         problems = self.problems
         mean = values.mean() if over is None else values.mean() / over.mean()
         numbers = {"value": f"{mean.item():.4g}", "low": "", "high": ""}
-        if problems.n == 1 or len({*problems.origins}) > 1:
+        if len({*problems.origins}) > 1:
             low, high = metrics.bootstrap_interval(
                 values, key=problems.seed, over=over, origins=problems.origins
             )

@@ -5,8 +5,6 @@ problems, and a ratio or a correlation is computed anew of each resample.
 """
 
 import math
-from collections.abc import Callable
-from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
@@ -23,80 +21,31 @@ from prisma_lib.ensembles import (
     share,
 )
 from prisma_lib.errors import ConfigError, DataError
-from prisma_lib.metrics import resamples
+from prisma_lib.intervals import (
+    Columns,
+    Number,
+    mean,
+    number,
+    ratio,
+    root,
+    root_ratio,
+)
+
+__all__ = [
+    "LEVELS",
+    "Number",
+    "correlation",
+    "distances",
+    "expected",
+    "histogram",
+    "mean",
+    "measures",
+    "number",
+    "placed",
+    "root_ratio",
+]
 
 LEVELS = (0.5, 0.9)
-
-# Values of every problem in, resample by resample; one number a resample out.
-Columns = Float[Tensor, "resamples b k"]
-Statistic = Callable[[Columns], Float[Tensor, " resamples"]]
-
-
-class Number(NamedTuple):
-    """A number and its 95 % interval."""
-
-    value: float
-    low: float
-    high: float
-
-
-def number(
-    values: Float[Tensor, "b k"], statistic: Statistic, key: int = 0, num: int = 2000
-) -> Number:
-    """Computes a statistic of problems, with a percentile bootstrap interval.
-
-    Resamples of which the statistic has no value, such as the correlation of one
-    problem drawn again and again, are left out of the interval.
-
-    Args:
-        values: Some numbers of each problem.
-        statistic: Reduces them, for many resamples at once.
-        key: Names the random stream of the resampling.
-        num: Number of resamples.
-
-    Raises:
-        DataError: When a value is not finite, or the statistic of all is not.
-
-    Reference:
-        Efron & Tibshirani (1993), An Introduction to the Bootstrap, chapter 13.
-    """
-    if not values.isfinite().all():
-        raise DataError(
-            "values of problems must be finite to be resampled: leave out problems "
-            "that no draw could be made for"
-        )
-    values, n = values.double().cpu(), len(values)
-    whole = statistic(values[None])[0]
-    if not whole.isfinite():
-        raise DataError(
-            f"the statistic of {n} problem(s) is {whole.item()}: give more problems, "
-            "and such that differ"
-        )
-    found = statistic(values[resamples(n, num, key)])
-    bounds = torch.tensor([0.025, 0.975], dtype=torch.float64)
-    low, high = found[found.isfinite()].quantile(bounds).tolist()
-    return Number(whole.item(), low, high)
-
-
-def mean(values: Columns) -> Float[Tensor, " resamples"]:
-    """Averages one number of each problem."""
-    return values[..., 0].mean(dim=1)
-
-
-def root(values: Columns) -> Float[Tensor, " resamples"]:
-    """Takes the root of the mean of one number of each problem."""
-    return mean(values).sqrt()
-
-
-def ratio(values: Columns) -> Float[Tensor, " resamples"]:
-    """Takes the ratio of two means."""
-    above, below = values.mean(dim=1).unbind(-1)
-    return above / below
-
-
-def root_ratio(values: Columns) -> Float[Tensor, " resamples"]:
-    """Takes the root of the ratio of two means."""
-    return ratio(values).sqrt()
 
 
 def pearson(values: Columns) -> Float[Tensor, " resamples"]:

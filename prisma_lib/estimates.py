@@ -85,6 +85,8 @@ def estimate(cell: Cell, known: Records) -> Estimate:
 def by_cells(cell: Cell, rows: Sequence[results.Row]) -> Estimate:
     """Adds up the recorded seconds of the table cells that a run evaluates.
 
+    A cell of a method that has rows in other cells only is one that it does not answer.
+
     Args:
         cell: A run of a notebook with the parameters `methods`, `directions`,
             `regimes`, `n` and `samples`.
@@ -94,13 +96,17 @@ def by_cells(cell: Cell, rows: Sequence[results.Row]) -> Estimate:
     if not {"methods", "directions", "regimes", "n"} <= asked.keys():
         return Estimate(None, "no run of this notebook at this scale is recorded")
     total, sources = 0.0, set()
+    mine = [r for r in rows if (r["sweep"], r["scale"]) == (cell.plan, cell.scale)]
+    known = {row["method"].lower() for row in mine}
     for wanted in product(asked["methods"], asked["directions"], asked["regimes"]):
-        found = recorded(cell, asked, rows, *wanted)
+        found = recorded(asked, mine, *wanted)
         if found.seconds is None and wanted[0] == "prisma":
             found = benched(asked, rows)
+        elif found.seconds is None and wanted[0] in known:
+            continue
         if found.seconds is None:
             return Estimate(None, f"nothing is recorded for {', '.join(wanted)}")
-        total += found.seconds * asked["n"] * asked.get("samples", 1)
+        total += found.seconds
         sources.add(found.source)
     return Estimate(total, " and ".join(sorted(sources)))
 
@@ -119,37 +125,39 @@ def defaults(notebook: Path) -> dict[str, object]:
 
 
 def recorded(
-    cell: Cell,
     asked: Mapping[str, Any],
     rows: Sequence[results.Row],
     method: str,
     direction: str,
     regime: str,
 ) -> Estimate:
-    """Reads the seconds per sample of the last row of a table cell at the same scale.
+    """Reads how long a method took in a table cell, from its last row there.
 
     Args:
-        cell: The run that evaluates the cell.
-        asked: All values of the run; more steps take longer in proportion.
-        rows: Result rows.
+        asked: All values of the run; more steps of PRISMA take longer in proportion,
+            and only it draws several samples. Others answer as many problems as they
+            did.
+        rows: Result rows of the sweep at the same scale.
         method: Name of the method in any case.
         direction: Direction of the cell.
         regime: Regime of the cell.
     """
-    wanted = (cell.plan, cell.scale, direction, regime, method.lower())
-    keys = ("sweep", "scale", "direction", "regime")
     for row in reversed(rows):
         seconds = results.number(row, "seconds_per_sample")
-        found = (*(row[key] for key in keys), row["method"].lower())
-        if found == wanted and seconds is not None:
+        found = row["direction"], row["regime"], row["method"].lower()
+        if found == (direction, regime, method.lower()) and seconds is not None:
+            if not method.startswith("prisma"):
+                few = results.number(row, "n") or asked["n"]
+                return Estimate(seconds * min(few, asked["n"]), "result rows")
             steps = results.number(row, "steps")
             longer = asked["steps"] / steps if steps and "steps" in asked else 1.0
-            return Estimate(seconds * longer, "result rows")
+            total = seconds * longer * asked["n"] * asked.get("samples", 1)
+            return Estimate(total, "result rows")
     return Estimate(None, "no result row")
 
 
 def benched(asked: Mapping[str, Any], rows: Sequence[results.Row]) -> Estimate:
-    """Turns the bench's time of a network call into seconds per sample.
+    """Turns the bench's time of a network call into the seconds of a table cell.
 
     Args:
         asked: All values of a run, among them the scale's `preset` and `size`.
@@ -165,6 +173,7 @@ def benched(asked: Mapping[str, Any], rows: Sequence[results.Row]) -> Estimate:
             batch = int(setting.removeprefix(start).removesuffix(";call"))
             calls = 2 * asked["steps"] - 1  # Heun's method: the last step has one
             seconds = float(row["value"]) / 1000 / batch * calls
+            seconds *= asked["n"] * asked.get("samples", 1)
             return Estimate(seconds, f"the bench of {row['device']}")
     return Estimate(None, "no bench row")
 

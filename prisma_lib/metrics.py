@@ -2,15 +2,15 @@
 
 Everything is computed in float64 and comes back as one number per problem, so that
 means, intervals and paired differences can be taken after. Relative numbers are
-fractions, not percent. What judges ensembles is in `ensembles.py` and can be imported
-from here too.
+fractions, not percent. What judges ensembles is in `ensembles.py`, intervals are in
+`intervals.py`; both can be imported from here too.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from prisma_lib.ensembles import (
@@ -21,8 +21,8 @@ from prisma_lib.ensembles import (
     spread,
     spread_skill,
 )
-from prisma_lib.errors import ConfigError, DataError, ShapeError
-from prisma_lib.fields import keyed_uniform
+from prisma_lib.errors import DataError, ShapeError
+from prisma_lib.intervals import bootstrap_interval, resamples
 from prisma_lib.spectral import radial_spectrum
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "iou",
     "radial_power",
     "relative_l2",
+    "resamples",
     "residual_moments",
     "spectrum_error",
     "spread",
@@ -196,84 +197,6 @@ def iou(
     both = (prediction & truth).flatten(1).sum(dim=1).double()
     either = (prediction | truth).flatten(1).sum(dim=1).double()
     return torch.where(either > 0, both / either.clamp(min=1), 1.0)
-
-
-def resamples(n: int, num: int, key: int) -> Int[Tensor, "num n"]:
-    """Draws what each resample of a bootstrap is made of.
-
-    Args:
-        n: What can be drawn, each time anew.
-        num: Number of resamples.
-        key: Names the random stream.
-    """
-    uniform = keyed_uniform(key, [0], (num, n), purpose="bootstrap")[0]
-    return (uniform.double() * n).long()
-
-
-def bootstrap_interval(
-    values: PerProblem,
-    key: int = 0,
-    level: float = 0.95,
-    num: int = 2000,
-    *,
-    over: PerProblem | None = None,
-    origins: Sequence[int] | None = None,
-) -> tuple[float, float]:
-    """Computes a percentile bootstrap interval of the mean, or of a ratio of means.
-
-    For paired differences give the differences.
-
-    Args:
-        values: One number per problem. A single one is its own interval.
-        key: Names the random stream of the resampling.
-        level: Probability of the interval, in (0, 1).
-        num: Number of resamples.
-        over: Numbers of the same problems, whose mean divides that of the values; both
-            are resampled together.
-        origins: What each problem comes from, such as the number of its trajectory:
-            whole trajectories are resampled. By default all are independent.
-
-    Returns:
-        Lower and upper bound.
-
-    Raises:
-        ConfigError: When the level or the number of resamples is impossible.
-        DataError: When a value is not finite, or there is none.
-        ShapeError: When there are more or fewer origins than values.
-
-    Reference:
-        Efron & Tibshirani (1993), An Introduction to the Bootstrap, chapter 13.
-    """
-    if not 0 < level < 1 or num < 1:
-        raise ConfigError(
-            f"level={level}, num={num}: a bootstrap needs a level in (0, 1), such as "
-            "0.95, and at least one resample"
-        )
-    if not len(values) or not values.isfinite().all():
-        raise DataError(
-            f"{len(values)} values, {int((~values.isfinite()).sum())} of them not "
-            "finite: an interval needs at least one value, and all finite"
-        )
-    pairs = torch.stack([values, torch.ones_like(values) if over is None else over], 1)
-    sums = _summed(pairs.double().cpu(), origins or range(len(values)))
-    above, below = sums[resamples(len(sums), num, key)].sum(dim=1).unbind(1)
-    means = above / below
-    tail = (1 - level) / 2
-    bounds = torch.tensor([tail, 1 - tail], dtype=torch.float64)
-    low, high = means.quantile(bounds).tolist()
-    return low, high
-
-
-def _summed(
-    pairs: Float[Tensor, "b 2"], origins: Sequence[int]
-) -> Float[Tensor, "o 2"]:
-    """Adds up what comes from the same origin."""
-    if len(origins) != len(pairs):
-        raise ShapeError(
-            f"{len(origins)} origins for {len(pairs)} problems: give one for each"
-        )
-    known, place = torch.tensor(origins).unique(return_inverse=True)
-    return pairs.new_zeros(len(known), 2).index_add_(0, place, pairs)
 
 
 def _check_same(prediction: Tensor, truth: Tensor) -> None:

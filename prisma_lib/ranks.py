@@ -169,6 +169,8 @@ def orders(every: Iterable[Entry], paper: Paper) -> list[Order]:
         printed = paper.errors.get((regime, column), {})
         theirs = counterpart([entry.who for entry in members], printed)
         known = [entry for entry in members if entry.who in theirs]
+        if len(known) < 2:  # the paper has no order here
+            continue
         counts = pairs(known, theirs)
         found.append(Order(*grid, regime, *column, len(known), *counts))
     return sorted(found, key=lambda o: (o.scale, o.size, REGIMES.index(o.regime)))

@@ -85,7 +85,7 @@ def solve(
     *,
     mask_a: Array | None = None,
     mask_u: Array | None = None,
-    steps: int = 20,
+    steps: int | None = None,
     samples: int = 1,
     seed: int | None = None,
     **settings: Any,
@@ -100,8 +100,8 @@ def solve(
         u: Solution field, likewise.
         mask_a: 1 or True where `a` was measured.
         mask_u: 1 or True where `u` was measured.
-        steps: Sampler steps; `2 steps - 1` network calls with Heun's method, `steps`
-            with the others.
+        steps: Sampler steps, by default 20; `2 steps - 1` network calls with Heun's
+            method, `steps` with the others.
         samples: Draws per problem.
         seed: Repeats the draws; None draws one, kept in `Solution.seed`.
         **settings: `sigma_min`, `sigma_max`, `rho` of the schedule; `sampler`,
@@ -130,20 +130,26 @@ def solve(
     return Solution(draws_a, draws_u, owner, seen, drawn, how)
 
 
-def _as_solver(model: Prisma | Solver, steps: int, settings: dict[str, Any]) -> Solver:
+def _as_solver(
+    model: Prisma | Solver, steps: int | None, settings: dict[str, Any]
+) -> Solver:
     levels = ("sigma_min", "sigma_max", "rho")
     own = [f.name for f in fields(PrismaSolver) if f.name not in ("model", "schedule")]
     for name in settings:
         if name not in (*levels, *own):
             raise unknown_name("setting of solve", name, (*levels, *own))
     if not isinstance(model, Prisma):
+        settings |= {} if steps is None else {"steps": steps}
         if settings:
             raise ConfigError(
                 f"{', '.join(settings)}: {type(model).__name__} has its own settings; "
                 "give them where it is made"
             )
         return model
-    schedule = Schedule(steps, **{k: v for k, v in settings.items() if k in levels})
+    schedule = Schedule(
+        20 if steps is None else steps,
+        **{k: v for k, v in settings.items() if k in levels},
+    )
     rest = {k: v for k, v in settings.items() if k in own}
     return PrismaSolver(model, schedule, **rest)
 

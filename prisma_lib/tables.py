@@ -31,7 +31,7 @@ HIDDEN = {
 # posterior that is a point. Nothing is measured by it.
 ROUNDING = 0.01
 LEARNED = (*METHODS, EQUAL, PrismaL.title)
-MEAN, EXACT = "mean field", "exact posterior"
+MEAN, EXACT, SOLVER = "mean field", "exact posterior", "numerical solver"
 # Where the paper prints the errors of a regime.
 PRINTED = {f"tab:{regime}_main": regime for regime in REGIMES} | {
     "tab:eikonal_full_forward": "full",
@@ -238,11 +238,13 @@ def beside(entry: Entry, every: Sequence[Entry], paper: Paper) -> Entry:
     """Puts the anchor and the paper's number beside an entry.
 
     The anchor is the exact posterior, judged by as many draws, where it is known, and
-    the best other baseline elsewhere. The mean field answers every regime alike.
+    the best other baseline elsewhere, on as many problems. The mean field answers every
+    regime alike, and the solver that made the truth is none. Where another baseline
+    errs by rounding alone there is no ratio to the best of them.
     """
     cell, grid = (*place(entry), entry.hidden), (*grid_of(entry), entry.column)
     rivals = {
-        other.method: other.value
+        other.method: other
         for other in every
         if (
             (*place(other), other.hidden) == cell
@@ -250,7 +252,8 @@ def beside(entry: Entry, every: Sequence[Entry], paper: Paper) -> Entry:
         )
         and other.method not in LEARNED
         and other.value is not None
-        and not other.rounding
+        and not (other.rounding and other.method == SOLVER)
+        and other.row["n"] == entry.row["n"]
         and other.draws == (entry.draws if other.method == EXACT else 1)
     }
     if entry.usual:
@@ -258,8 +261,10 @@ def beside(entry: Entry, every: Sequence[Entry], paper: Paper) -> Entry:
         entry = replace(entry, paper=printed)
     if not rivals or entry.value is None or entry.method not in LEARNED:
         return entry
-    best = min(rivals, key=lambda name: (name != EXACT, rivals[name]))
-    return replace(entry, anchor=best, ratio=entry.value / rivals[best])
+    best = min(rivals.values(), key=lambda e: (e.method != EXACT, e.value or 0.0))
+    if best.rounding:
+        return replace(entry, anchor=best.method)
+    return replace(entry, anchor=best.method, ratio=entry.value / (best.value or 1.0))
 
 
 def latencies(every: Sequence[Entry], paper: Paper) -> list[dict[str, object]]:

@@ -104,12 +104,19 @@ def measured(rows: Sequence[results.Row], metric: str) -> str:
     """
     mine = [row for row in rows if row["metric"] == metric]
     heads = dict.fromkeys(map(cell, mine))
-    found = {(who(row), cell(row)): spanned(row) for row in mine}
-    lines = [
-        [name, *(found.get((name, head), markdown.NOTHING) for head in heads)]
-        for name in dict.fromkeys(map(who, mine))
-    ]
-    return markdown.sheet(["method", *heads], lines)
+    found: dict[tuple[str, str], results.Row] = {}
+    for row in mine:
+        old = found.get((who(row), cell(row)))
+        if old is None or int(row["n"]) >= int(old["n"]):
+            found[who(row), cell(row)] = row
+    lines = []
+    for name in dict.fromkeys(map(who, mine)):
+        known = {head: found[name, head] for head in heads if (name, head) in found}
+        numbers = "; ".join(dict.fromkeys(str(row["n"]) for row in known.values()))
+        said = {head: spanned(row) for head, row in known.items()}
+        line = [said.get(head, markdown.NOTHING) for head in heads]
+        lines.append([name, *line, numbers])
+    return markdown.sheet(["method", *heads, "n"], lines)
 
 
 def who(row: results.Row) -> str:

@@ -87,7 +87,7 @@ def test_spectra_are_compared_on_the_same_problems_with_the_fewest_steps():
     assert judge("E10", every)["verdict"] == HOLDS
     assert found["verdict"] == FAILS
     assert "1 of 2 cells" in found["evidence"]
-    assert "darcy inverse 4.0 % against 5.0 % of FunDPS" in found["evidence"]
+    assert "darcy inverse 4 % against 5 % of FunDPS (n = 8)" in found["evidence"]
 
 
 @pytest.mark.parametrize(("ours", "verdict"), [(6.0, HOLDS), (8.0, FAILS)])
@@ -128,31 +128,45 @@ def test_the_sparse_table_has_an_order_too(ours, verdict):
     assert judge("E04", rows)["verdict"] == verdict
 
 
+def ratio(value, direction="forward"):
+    given = {"metric": "error_ratio", "direction": direction, "n": "8"}
+    return row("PRISMA", value, 20, setting="size=32;over=FunDPS", **given)
+
+
 @pytest.mark.parametrize(
     ("inverse", "steps", "verdict"),
-    [(8.0, 200, HOLDS), (2.0, 200, FAILS), (8.0, 100, OPEN)],
+    [(0.5, 200, HOLDS), (2.0, 200, FAILS), (0.5, 100, OPEN), (1.02, 200, HOLDS)],
 )
-def test_a_tenth_of_the_steps_must_be_better_in_most_cells(inverse, steps, verdict):
-    rows = [row("PRISMA", 4.0, 20), row("FunDPS", 5.0, steps)]
+def test_a_tenth_of_the_steps_must_be_better_in_most_decided_cells(
+    inverse, steps, verdict
+):
+    rows = [row("PRISMA", 4.0, 20), row("FunDPS", 5.0, steps, n="8"), ratio(0.8)]
     rows += [row("PRISMA", 4.0, 20, direction="inverse")]
-    rows += [row("FunDPS", inverse, steps, direction="inverse")]
+    rows += [row("FunDPS", 5.0, steps, direction="inverse", n="8")]
 
-    assert judge("C01", rows)["verdict"] == verdict
+    found = judge("C01", [*rows, ratio(9.0, "inverse"), ratio(inverse, "inverse")])
+
+    assert found["verdict"] == verdict
+    assert ("1 more are open" in found["evidence"]) == (inverse == 1.02)
 
 
-@pytest.mark.parametrize(
-    ("other", "verdict"),
-    [
-        ({"seconds_per_sample": "1.6"}, HOLDS),
-        ({"seconds_per_sample": "1.4"}, FAILS),
-        ({"seconds_per_sample": "1.6", "device": "other"}, OPEN),
-    ],
-)
-def test_speed_is_compared_on_one_device(other, verdict):
-    rows = [row("PRISMA", 4.0, 20, seconds_per_sample="0.1")]
-    rows += [row("FunDPS", 5.0, 200, **other)]
+def test_a_rival_that_diverged_is_beaten():
+    rows = [row("PRISMA", 4.0, 20)]
+    rows += [row("FunDPS", "", 200, setting="size=32;diverged;weights=published")]
 
-    assert judge("C02", rows)["verdict"] == verdict
+    assert judge("C01", rows)["verdict"] == HOLDS
+
+
+def test_operators_are_said_to_fall_sharply_by_themselves():
+    full = [row("PRISMA", 2.0, 20), row("FNO", 2.0), row("PINN", 1.0)]
+    sparse = [row("PRISMA", 40.0, 20, regime="sparse")]
+    sparse += [row("PINN", 1.0, regime="sparse")]  # no operator
+
+    falls = judge("C05", [*full, *sparse, row("FNO", 12.0, regime="sparse")])
+    stays = judge("C05", [*full, *sparse, row("FNO", 8.0, regime="sparse")])
+
+    assert (falls["verdict"], stays["verdict"]) == (HOLDS, FAILS)
+    assert "1 of 1" in falls["evidence"]
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,7 @@ GOOD = {
     "E24": rolled(PRISMA=(2, 4, 35), **VARIANT, FunDPS=(6, 7, 22)),
     "C22": finer(),
     "E25": finer(),
-    **dict.fromkeys(("C23", "C24", "C25", "E26", "E27"), costs()),
+    **dict.fromkeys(("C02", "C23", "C24", "C25", "E26", "E27"), costs()),
 }
 BAD = {
     "C12": [
@@ -124,6 +124,7 @@ BAD = {
     "E24": [rolled(PRISMA=(2, 4, 35), **VARIANT, FunDPS=(6, 3, 22))],
     "C22": [finer(sizes=(32, 64)), finer(last=40.0), finer(last="nan")],
     "E25": [finer(grows=False)],
+    "C02": [costs(sample=(0.18, 6.8, 213.0)), costs(sample=(0.32, 11.8, 213.0))],
     "C23": [costs(iteration=(20.0, 20.2, 58.7)), costs(iteration=(26.0, 20.2, 25.0))],
     "C24": [costs(share=1.3), costs(mb=2.2)],
     "C25": [costs(sample=(0.18, 1.0, 213.0)), costs(sample=(0.18, 11.8, 12.0))],
@@ -165,7 +166,9 @@ def test_a_rollout_that_blew_up_is_the_worse_one():
 def test_evidence_has_our_numbers_with_intervals():
     assert "0.3 [0.285, 0.315]" in judge("C12", GOOD["C12"]).evidence
     assert "in doubt 70, 80, 90 % lie" in judge("E21", GOOD["E21"]).evidence
-    assert "3 min, 3.28 h, 59.2 h" in judge("C25", costs()).evidence
+    told = judge("C25", costs()).evidence
+    assert "20 steps 3 min, FunDPS with 500 3.28 h" in told
+    assert "2000 59.2 h" in told
 
 
 def test_tasks_and_hyperparameters_are_the_papers():

@@ -91,6 +91,17 @@ def test_rows_give_the_seconds_of_each_cell_of_the_table(plan, root, out):
     assert seconds_of(cell, out) == pytest.approx(10 * 8 * 2 * (0.5 + 0.25))
 
 
+def test_rivals_take_what_they_took_where_they_answered(plan, root, out):
+    benchmark(root)
+    more = "base: {methods: [prisma, pinn]}\nscales: {cpu: {n: 10, steps: 20}}"
+    cell = cell_of(plan, more)
+    record(out, "full", 0.5)
+    record(out, "sparse", 0.25)
+    record(out, "full", 7, method="PINN", steps=2000, n=4, run="pinn")
+
+    assert seconds_of(cell, out) == pytest.approx(10 * 8 * (0.5 + 0.25) + 4 * 7)
+
+
 def test_the_bench_tells_the_time_of_cells_without_rows(plan, root, out):
     benchmark(root)
     cell = cell_of(plan, "base: {samples: 1}\nscales: {cpu: {n: 10}}")

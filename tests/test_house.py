@@ -41,7 +41,7 @@ errors
 grids observed tensorfile
 stencils spectral splines
 fields philox refine
-shapes flows flux_form diffusionpde
+shapes flows flux_form diffusionpde intervals
 pdes tasks sensors observe conditioning pool posterior steps
 lifts nn edm presets
 units denoiser

@@ -6,7 +6,7 @@ import pytest
 import torch
 from scipy import stats
 
-from prisma_lib import metrics
+from prisma_lib import intervals, metrics
 from prisma_lib.errors import DataError, ShapeError
 
 
@@ -201,6 +201,26 @@ def test_a_bootstrap_interval_repeats_and_follows_its_key(generator):
 
     assert first == again
     assert first != other
+
+
+@pytest.mark.parametrize("n", [4, 8, 20, 128])
+def test_percentiles_of_few_problems_are_moved_out_to_students(n):
+    low, high = intervals.tails(n)
+
+    wide = stats.t.ppf(0.975, n - 1) * (n / (n - 1)) ** 0.5
+    assert -stats.norm.ppf(low) == pytest.approx(wide, rel=0.01)
+    assert (low + high).item() == pytest.approx(1)
+
+
+def test_intervals_of_few_problems_hold_the_mean_as_often_as_they_say(generator):
+    # Errors of problems are skewed: log-normal, of the scatter that tables have.
+    errors = (0.6 * torch.randn(1000, 8, generator=generator)).exp()
+    mean = math.exp(0.6**2 / 2)
+
+    ends = [metrics.bootstrap_interval(one) for one in errors]
+
+    held = sum(low <= mean <= high for low, high in ends) / len(ends)
+    assert 0.9 < held < 0.97
 
 
 def test_a_single_value_is_its_own_interval():

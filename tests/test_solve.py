@@ -57,6 +57,8 @@ def test_a_solver_takes_no_settings_of_the_sampler(model, pair):
 
     with pytest.raises(ConfigError, match="sampler: PrismaSolver has its own settings"):
         solve(solver, a=pair[0], sampler="euler")
+    with pytest.raises(ConfigError, match="steps: PrismaSolver has its own settings"):
+        solve(solver, a=pair[0], steps=5)
 
 
 def test_noise_of_the_papers_kind_differs_on_another_grid_alone(model, pair):

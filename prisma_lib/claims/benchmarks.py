@@ -17,12 +17,12 @@ from prisma_lib.claims.evidence import (
     Finding,
     judged,
     mostly,
+    value,
 )
 from prisma_lib.claims.tables import (
-    DIFFUSION,
-    noisy_spectra,
-    operators_need_full,
+    operators_fall_further,
     same_order,
+    spectral_pairs,
 )
 from prisma_lib.comparison import EQUAL
 from prisma_lib.frontier import answers
@@ -105,37 +105,27 @@ def on_the_front(found: Evidence) -> Finding:
 def spectra(directions: Sequence[str]) -> Judge:
     """E09 and E10: the error of the spectrum under noise is the smallest in each cell.
 
-    A rival is compared with PRISMA's fewest steps on the same problems.
-
     Args:
         directions: Directions of the cells.
     """
 
     def claim(found: Evidence) -> Finding:
-        rows = [row for row in noisy_spectra(found) if row["direction"] in directions]
         better: dict[str, bool] = {}
-        said = []
-        for other in rows:
-            same = [row for row in rows if alike(row, other) and row["method"] == OURS]
-            if other["method"] in DIFFUSION and same:
-                mine = min(same, key=lambda row: int(row["steps"]))
+        said, rows = [], []
+        for mine, other in spectral_pairs(found):
+            if other["direction"] in directions:
                 cell = f"{other['pde']} {other['direction']}"
-                wins = float(mine["value"]) < float(other["value"])
-                better[cell] = better.get(cell, True) and wins
+                better[cell] = better.get(cell, True) and value(mine) < value(other)
                 said.append(
-                    f"{cell} {mine['value']} % against {other['value']} % "
-                    f"of {other['method']}"
+                    f"{cell} {value(mine):.3g} % against {value(other):.3g} % of "
+                    f"{other['method']} (n = {other['n']})"
                 )
+                rows += [mine, other]
         finding = judged(sum(better.values()), len(better), "cells with PRISMA nearest")
         evidence = f"{finding.evidence}: {'; '.join(said)}" if said else NO_ROWS
-        return Finding(finding.verdict, evidence, rows if said else ())
+        return Finding(finding.verdict, evidence, rows)
 
     return claim
-
-
-def alike(row: results.Row, other: results.Row) -> bool:
-    """Whether two rows are of the same cell and number of problems."""
-    return all(row[key] == other[key] for key in ("pde", "direction", "n"))
 
 
 def eikonal(found: Evidence) -> Finding:
@@ -199,7 +189,7 @@ CLAIMS = {
         "bars, full against sparse: operators' errors grow most",
         "90_report",
         "Darcy forward: FNO 5.3 to 28.2 %, PRISMA 1.1 to 3.0 %",
-        operators_need_full,
+        operators_fall_further,
     ),
     "E09": Claim(
         "spectral power error under noise: PRISMA's is the smallest",

@@ -1,5 +1,6 @@
 """What a claim is judged by, and what a judgement says."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -117,7 +118,12 @@ def mostly(
 def value(row: results.Row, column: str = "value") -> float:
     """Returns a number of a row; NaN where it has none."""
     found = results.number(row, column)
-    return float("nan") if found is None else found
+    return math.nan if found is None else found
+
+
+def error(row: results.Row) -> float:
+    """Returns an error: infinite where a method diverged, NaN where it has none."""
+    return math.inf if "diverged" in results.settings(row) else value(row)
 
 
 def said(row: results.Row) -> str:

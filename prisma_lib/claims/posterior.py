@@ -50,7 +50,8 @@ def spreads(found: Evidence) -> Finding:
         return Finding(OPEN, NO_ROWS)
     grows = all(value(a) < value(b) for a, b in pairwise(width))
     tied = all(value(row, "low") > 0 for row in pearson)
-    text = f"spread {', '.join(map(said, width))}; r = {', '.join(map(said, pearson))}"
+    text = f"{', '.join(REGIMES)}: spread {', '.join(map(said, width))}; "
+    text += f"r = {', '.join(map(said, pearson))}"
     return decided(grows and tied, text, [*width, *pearson])
 
 

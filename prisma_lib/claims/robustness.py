@@ -11,12 +11,14 @@ from prisma_lib.claims.evidence import (
     Claim,
     Evidence,
     Finding,
+    error,
     judged,
     mostly,
 )
 from prisma_lib.claims.sweeps import beaten, errors_of, growth, rising, within
 from prisma_lib.ranks import OPEN
 
+PAPER_GROWTH = 4.3  # times: 0.97 to 4.11 % from a viscosity of 1e-3 to 1e-5
 MOMENTS = ("residual_abs_skewness", "residual_abs_excess_kurtosis")
 # A skewness below 1/2 in size is that of a fairly symmetric distribution; the kurtosis
 # of independent values has twice its standard deviation.
@@ -41,7 +43,7 @@ def first(
 def new_coefficient(
     name: str, trained: float, *others: float
 ) -> Callable[[Evidence], Finding]:
-    """C06: errors at most double where a coefficient is new."""
+    """C06: errors grow where a coefficient is new as the paper's do, or less."""
 
     def claim(found: Evidence) -> Finding:
         rows = [
@@ -54,7 +56,7 @@ def new_coefficient(
             for other in others
             for pair in growth(rows, name, trained, other, trained).values()
         ]
-        return within(pairs, 2.0, "errors that grow")
+        return within(pairs, PAPER_GROWTH, "errors that grow")
 
     return claim
 
@@ -107,10 +109,7 @@ def noise_levels(found: Evidence) -> list[tuple[results.Row, results.Row]]:
 
 def graceful(found: Evidence) -> Finding:
     """C10: no error grows faster than its noise, and PRISMA's is the lowest."""
-    slow = [
-        float(b["value"]) / float(a["value"]) < sd_of(b) / sd_of(a)
-        for a, b in noise_levels(found)
-    ]
+    slow = [error(b) / error(a) < sd_of(b) / sd_of(a) for a, b in noise_levels(found)]
     rows = filter(helmholtz_levels, errors_of(found, "noise_levels"))
     ahead, used = beaten(rows)
     if not slow or not ahead:
@@ -182,12 +181,15 @@ def near_zero(
             means = {method: mean(values) for method, values in methods.items()}
             if OURS not in means or len(means) == 1:  # "only" needs somebody else
                 continue
-            ours = means.pop(OURS)
-            cases += [ours < NEAR_ZERO[metric], *(ours < v for v in means.values())]
+            ours = means[OURS]
+            rest = [number for method, number in means.items() if method != OURS]
+            cases += [ours < NEAR_ZERO[metric], *(ours < number for number in rest)]
             short = metric.removeprefix("residual_abs_").replace("_", " ")
-            rest = "".join(f", {method} {v:.2g}" for method, v in means.items())
-            said.append(f"{short} {direction} {ours:.2g}{rest}")
-        what = f"comparisons (near zero; below each baseline): {'; '.join(said)}"
+            each = [f"{m} {means[m]:.2g} ({v[-1]:.2g})" for m, v in methods.items()]
+            said.append(f"{short} {direction} {', '.join(each)}")
+        what = "comparisons (near zero, a skewness below 0.5 and an excess kurtosis "
+        what += "below 1; below each baseline); means over the steps, in brackets the "
+        what += f"last one: {'; '.join(said)}"
         return judged(sum(cases), len(cases), what, rows=rows)
 
     return claim

@@ -4,10 +4,11 @@ In a cell, methods are compared on the same problems: those that the slower one 
 for.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 
 from prisma_lib import results
-from prisma_lib.claims.evidence import NO_ROWS, OURS, Evidence, Finding, judged
+from prisma_lib.claims.evidence import NO_ROWS, OURS, Evidence, Finding, error, judged
 from prisma_lib.ranks import OPEN
 from prisma_lib.tables import ERRORS, METHODS
 
@@ -22,7 +23,7 @@ def errors_of(found: Evidence, sweep: str, **wanted: str) -> list[results.Row]:
     return [
         row
         for row in found.select(sweep=sweep, **wanted)
-        if row["metric"] in ERRORS and results.number(row) is not None
+        if row["metric"] in ERRORS and not math.isnan(error(row))
         if "told" not in results.settings(row)
     ]
 
@@ -56,7 +57,7 @@ def beaten(rows: Iterable[results.Row]) -> tuple[list[bool], list[results.Row]]:
             if row["method"] != OURS and row["n"] in ours
         ]
         if pairs:
-            ahead.append(all(float(a["value"]) < float(b["value"]) for a, b in pairs))
+            ahead.append(all(error(a) < error(b) for a, b in pairs))
             used += [row for pair in pairs for row in pair]
     return ahead, used
 
@@ -95,7 +96,7 @@ def within(
     """Judges whether errors grow by no more than a factor; names the worst."""
     if not pairs:
         return Finding(OPEN, NO_ROWS)
-    ratios = [float(b["value"]) / float(a["value"]) for a, b in pairs]
+    ratios = [error(b) / error(a) for a, b in pairs]
     worst = max(range(len(pairs)), key=ratios.__getitem__)
     a, b = pairs[worst]
     said = f"{what} by at most {factor:g} times; most in {b['pde']}, {b['direction']}, "
@@ -106,10 +107,10 @@ def within(
 
 def rising(pairs: Sequence[tuple[results.Row, results.Row]], what: str) -> Finding:
     """Judges whether the second of each pair is the larger error."""
-    good = sum(float(a["value"]) < float(b["value"]) for a, b in pairs)
+    good = sum(error(a) < error(b) for a, b in pairs)
     rows = [row for pair in pairs for row in pair]
     if pairs:
-        a, b = max(pairs, key=lambda pair: float(pair[1]["value"]))
+        a, b = max(pairs, key=lambda pair: error(pair[1]))
         what += f"; {b['pde']}, {b['direction']}, {b['regime']}: {results.spoken(a)} "
         what += f"to {results.spoken(b)}, n = {b['n']}"
     return judged(good, len(pairs), what, rows=rows)

@@ -1,54 +1,59 @@
-"""Claims about the paper's tables of methods: ranks, steps, seconds, spectra."""
+"""Claims about the paper's tables of methods: ranks, steps, spectra."""
 
+import math
 from collections.abc import Callable, Sequence
 
 from prisma_lib import results
+from prisma_lib.answers import RATIO
 from prisma_lib.claims.evidence import (
     NO_ROWS,
     OURS,
     Claim,
     Evidence,
     Finding,
+    error,
     judged,
     mostly,
+    span,
+    value,
 )
 from prisma_lib.ranks import OPEN
-from prisma_lib.tables import MEAN, Entry
+from prisma_lib.results import settings
+from prisma_lib.tables import MEAN, Column, Entry
 
 DIFFUSION = ("DiffusionPDE", "FunDPS")
-OPERATORS = ("PINN", "FNO", "DeepONet", "PINO")
+OPERATORS = ("FNO", "DeepONet", "PINO")
+SHARPLY = 5.0  # the paper's FNO goes from 5.3 to 28.2 %
 SPECTRAL = "spectral_power_error"
 
 
 def fewer_steps(found: Evidence) -> Finding:
-    """C01: 10 to 100 times fewer steps than the diffusion baselines, in most cells."""
+    """C01: better than diffusion baselines with a tenth of their steps, in most cells.
+
+    Methods are compared on the same problems: by the interval of the ratio of errors.
+    """
     pairs = [
         (mine, other)
         for mine, other in found.pairs(DIFFUSION)
         if (other.steps or 0) >= 10 * (mine.steps or 1)
     ]
-    better = sum(smaller(mine, other) for mine, other in pairs)
-    what = "cells better with a tenth of the steps"
-    return mostly(better, len(pairs), what, rows_of(pairs))
+    lost = [other.row for _, other in pairs if math.isinf(error(other.row))]
+    rows = [row for pair in pairs for row in ratio_of(found, *pair)]
+    better = sum(value(row, "high") < 1 for row in rows) + len(lost)
+    worse = sum(value(row, "low") > 1 for row in rows)
+    what = "cells better with a tenth of the steps, "
+    what += f"{len(rows) + len(lost) - better - worse} more are open"
+    return mostly(better, better + worse, what, rows + lost)
 
 
-def faster(found: Evidence) -> Finding:
-    """C02: 15 to 250 times faster for each sample than the diffusion baselines."""
-    pairs = [
-        (mine, other)
-        for mine, other in found.pairs(DIFFUSION)
-        if mine.row["device"] == other.row["device"]
-    ]
-    ratios = [
-        theirs / ours
-        for mine, other in pairs
-        if (ours := results.number(mine.row, "seconds_per_sample"))
-        and (theirs := results.number(other.row, "seconds_per_sample"))
-    ]
-    quick = sum(ratio >= 15 for ratio in ratios)
-    span = f" ({min(ratios):.3g} to {max(ratios):.3g} times)" if ratios else ""
-    what = f"cells at least 15 times faster{span}"
-    return judged(quick, len(ratios), what, rows=rows_of(pairs))
+def ratio_of(found: Evidence, mine: Entry, other: Entry) -> list[results.Row]:
+    """Returns the last row of the ratio of two errors, if there is one."""
+    asked = settings(mine.row) | {"over": other.method}
+    return [
+        row
+        for row in found.select(metric=RATIO, method=OURS, steps=mine.row["steps"])
+        if place_of(row) == (*mine.column, mine.regime) and settings(row) == asked
+    ][-1:]
 
 
 def best_rank(regimes: Sequence[str]) -> Callable[[Evidence], Finding]:
@@ -69,39 +74,79 @@ def best_rank(regimes: Sequence[str]) -> Callable[[Evidence], Finding]:
     return claim
 
 
-def operators_need_full(found: Evidence) -> Finding:
-    """C05: operators that are trained on full observations degrade on sparse ones."""
-    errors = {
-        (entry.method, entry.regime, entry.column): entry.value
-        for entry in found.entries
-        if entry.value
-    }
+def operators_grow(found: Evidence) -> dict[tuple[str, Column], tuple[float, float]]:
+    """Returns how an operator's error grows from full to sparse, PRISMA's beside it.
+
+    Returns:
+        Both factors, of the fewest steps, by method, equation and direction.
+    """
+    errors: dict[tuple[str, str, Column], float] = {}
+    for entry in sorted(found.entries, key=lambda entry: entry.steps or 0):
+        if entry.value:
+            errors.setdefault((entry.method, entry.regime, entry.column), entry.value)
     growth = {
         (method, column): sparse / full
         for (method, regime, column), sparse in errors.items()
         if regime == "sparse" and (full := errors.get((method, "full", column)))
     }
-    cases = [
-        growth[key] > growth[OURS, key[1]]
-        for key in growth
-        if key[0] in OPERATORS and (OURS, key[1]) in growth
-    ]
-    rows = [entry.row for entry in found.entries if entry.method in OPERATORS]
+    return {
+        (method, column): (factor, growth[OURS, column])
+        for (method, column), factor in growth.items()
+        if method in OPERATORS and (OURS, column) in growth
+    }
+
+
+def operators_need_full(found: Evidence) -> Finding:
+    """C05: operators that are trained on full observations degrade on sparse ones."""
+    factors = [mine for mine, _ in operators_grow(found).values()]
+    what = f"operators' errors at least {SHARPLY:g} times those on full observations"
+    what += f" ({span(factors)} times)" if factors else ""
+    good = sum(factor >= SHARPLY for factor in factors)
+    return judged(good, len(factors), what, rows=of_operators(found))
+
+
+def operators_fall_further(found: Evidence) -> Finding:
+    """E06: an operator's error grows more than PRISMA's from full to sparse."""
+    cases = [mine > ours for mine, ours in operators_grow(found).values()]
     what = "operators' errors grow more than PRISMA's"
-    return judged(sum(cases), len(cases), what, rows=rows)
+    return judged(sum(cases), len(cases), what, rows=of_operators(found))
+
+
+def of_operators(found: Evidence) -> list[results.Row]:
+    """Lists the rows of errors of operators."""
+    return [entry.row for entry in found.entries if entry.method in OPERATORS]
 
 
 def sharp_spectra(found: Evidence) -> Finding:
     """C16: a smaller error of the power spectrum than the baselines, under noise."""
-    rows = noisy_spectra(found)
-    cases = [
-        float(mine["value"]) < float(other["value"])
-        for mine in rows
-        for other in rows
-        if mine["method"] == OURS and other["method"] in DIFFUSION
-        if all(mine[key] == other[key] for key in ("pde", "direction", "n"))
-    ]
+    pairs = spectral_pairs(found)
+    cases = [value(mine) < value(other) for mine, other in pairs]
+    rows = [row for pair in pairs for row in pair]
     return judged(sum(cases), len(cases), "spectra closer than a baseline's", rows=rows)
+
+
+def spectral_pairs(found: Evidence) -> list[tuple[results.Row, results.Row]]:
+    """Pairs PRISMA's spectra under noise with a baseline's, on the same problems.
+
+    Of PRISMA's rows that with the fewest steps stands for it.
+    """
+    rows = noisy_spectra(found)
+    found_pairs = []
+    for other in rows:
+        same = [
+            row
+            for row in rows
+            if (*place_of(row), row["n"]) == (*place_of(other), other["n"])
+            if row["method"] == OURS
+        ]
+        if other["method"] in DIFFUSION and same:
+            found_pairs.append((min(same, key=lambda row: int(row["steps"])), other))
+    return found_pairs
+
+
+def place_of(row: results.Row) -> tuple[str, str, str]:
+    """Returns equation, direction and regime of a row."""
+    return row["pde"], row["direction"], row["regime"]
 
 
 def noisy_spectra(found: Evidence) -> list[results.Row]:
@@ -132,28 +177,19 @@ def same_order(pde: str, direction: str, regime: str) -> Callable[[Evidence], Fi
 
 
 def one_model(found: Evidence) -> Finding:
-    """C26: one model serves all tasks and regimes."""
+    """C26: one model serves all tasks and regimes, with the fewest steps."""
     means = {e.column: e.value for e in found.entries if e.method == MEAN}
+    mine: dict[tuple[Column, str], Entry] = {}
+    for entry in sorted(found.entries, key=lambda entry: entry.steps or 0):
+        if entry.method == OURS and means.get(entry.column):
+            mine.setdefault((entry.column, entry.regime), entry)
     cases = [
-        (entry.value or float("inf")) < mean
-        for entry in found.entries
-        if entry.method == OURS and (mean := means.get(entry.column))
+        (entry.value or float("inf")) < (means[entry.column] or 0.0)
+        for entry in mine.values()
     ]
-    rows = [entry.row for entry in found.entries if entry.method == OURS]
+    rows = [entry.row for entry in mine.values()]
     what = "cells better than the mean field"
     return judged(sum(cases), len(cases), what, rows=rows)
-
-
-def rows_of(pairs: Sequence[tuple[Entry, Entry]]) -> list[results.Row]:
-    """Lists the result rows of pairs of entries."""
-    return [entry.row for pair in pairs for entry in pair]
-
-
-def smaller(mine: Entry, other: Entry) -> bool:
-    """Whether an error is smaller than another; a missing one is not."""
-    return (
-        mine.value is not None and other.value is not None and mine.value < other.value
-    )
 
 
 CLAIMS = {
@@ -162,12 +198,6 @@ CLAIMS = {
         "20_darcy to 26_burgers",
         "20 or 50 steps against 200 to 2000",
         fewer_steps,
-    ),
-    "C02": Claim(
-        "15 to 250 times faster for each sample",
-        "20_darcy to 26_burgers",
-        "0.18 or 0.8 s against 4.72 to 213 s",
-        faster,
     ),
     "C03": Claim(
         "best average rank under noise",
