@@ -7,10 +7,12 @@ import torch
 from small import VARIANTS
 
 from prisma_lib import cells, data, pdes
-from prisma_lib.errors import ConfigError, ShapeError
+from prisma_lib.errors import ConfigError, NumericsError, ShapeError
 from prisma_lib.lifts import kriging, priors
 from prisma_lib.observe import Observation, add_noise, observe
 from prisma_lib.observed import Lift
+
+ROUNDING = 1e-5  # in units of a field's standard deviation
 
 
 @pytest.fixture(autouse=True)
@@ -157,6 +159,49 @@ def test_both_fields_may_be_seen_in_part():
         assert torch.equal(lift.mean[known], truth[known])
         assert torch.equal(whole.mean, truth)
         assert not whole.sd.any()
+
+
+@pytest.mark.parametrize("known", [0, 1], ids=["a", "u"])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_sensors_beside_a_known_field_take_nothing_away(variant, known, quick):
+    name, options = variant
+    pde = quick(name, 16, **options)
+    fields = pde.pair(0, range(2 << 40, (2 << 40) + 4))
+    truth, unit = fields[1 - known], fields[1 - known].std()
+    generator = torch.Generator().manual_seed(0)
+    noise = torch.randn(truth.shape, generator=generator)
+    uniform = torch.rand(16, 16, generator=generator)
+
+    def lift(places, level=0.0):
+        """Shows one field wholly, the other at some places with a map of the noise."""
+        level = level * unit * torch.ones(16, 16)
+        shown, masks = list(fields), [torch.ones_like(field) for field in fields]
+        masks[1 - known] = places.expand_as(truth).float()
+        shown[1 - known] = masks[1 - known] * (truth + level * noise)
+        sd = torch.zeros(4, 2, 16, 16)
+        sd[:, 1 - known] = level
+        found = pde.lift(Observation(*shown, *masks), sd)
+        mean, doubt = (part.split(pde.channels, 1) for part in (found.mean, found.sd))
+        return (mean[1 - known] - truth).abs() / unit, doubt[1 - known]
+
+    few, every = uniform < 0.02, uniform < 1
+    alone = lift(~every)[0].square().mean().sqrt()
+    for places, level in (
+        (few, 0.0), (few, 0.2), (every, 0.2), (every, 0.2 * (uniform < 0.5)),
+    ):  # fmt: skip
+        off, sd = lift(places, level)
+        assert off.square().mean().sqrt() < 1.1 * alone + ROUNDING
+        assert (off[sd == 0] < ROUNDING).all()
+
+
+def test_two_known_fields_are_left_to_no_rule():
+    pde = pdes.load("navier_stokes", size=16)
+    a = 1e6 * pde.draw(0, [0])  # no solver holds it
+    one, blank = torch.ones_like(a), torch.zeros_like(a)
+
+    with pytest.raises(NumericsError):
+        pde.lift(Observation(a, blank, one, blank))
+    assert torch.equal(pde.lift(Observation(a, a, one, one)).u, a)
 
 
 def test_nothing_seen_leaves_mean_and_spread_of_the_inputs(monkeypatch):

@@ -35,7 +35,7 @@ def _burgers(pde: Burgers, seen: Sensors, **settings: int) -> Estimate:
     forth, back = seen.whole_a, seen.whole_u
     mean, sd = kriged(pde, seen, forth | back)
     mean[back & ~forth, :1] = mean[back & ~forth, 1:, :1]
-    forward = seen.only_a
+    forward = seen.forward
     if forward.any():
         mean[forward, 1:] = history(pde, mean[forward, :1])
         sd[forward, 1:] = passed_on(pde, sd[forward, 1:], 0.0)

@@ -50,7 +50,7 @@ def _darcy(pde: Darcy, seen: Sensors, **settings: int) -> Estimate:
     if back.any():
         mean[back, :1], sure = pde.materials(mean[back, 1:])
         sd[back, :1] = torch.where(sure, *_doubts(pde)).to(sd)
-    forward = seen.only_a
+    forward = seen.forward
     if forward.any():
         share = (mean[forward, :1] - pde.low) / (pde.high - pde.low)
         mixed = pde.low * (pde.high / pde.low) ** share

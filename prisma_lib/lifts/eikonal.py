@@ -31,7 +31,7 @@ def _eikonal(pde: Eikonal, seen: Sensors, **settings: int) -> Estimate:
     # An empty or a full square has no boundary to be far from.
     forth = seen.whole_a & _has_boundary(seen.values[:, :1])
     mean, sd = kriged(pde, seen, forth | back)
-    forward, backward = seen.only_a & _has_boundary(mean[:, :1]), seen.only_u
+    forward, backward = seen.forward & _has_boundary(mean[:, :1]), seen.backward
     if forward.any():
         mean[forward, 1:] = distance(pde, mean[forward, :1])
         error = error_of(distance, pde)

@@ -43,7 +43,8 @@ def kriged(pde: PDE, seen: Sensors, known: Problems | None = None) -> Estimate:
     Args:
         pde: The equation.
         seen: What was measured.
-        known: Problems that need none, whose values are left at those of the sensors.
+        known: Problems that need none. Their values are left at those of the sensors,
+            0 elsewhere, without doubt: fields that are not whole are left to a rule.
     """
     mean, sd = seen.values.clone(), torch.zeros_like(seen.values)
     rest = torch.ones_like(seen.whole_a) if known is None else ~known
@@ -56,7 +57,11 @@ def passed_on(pde: PDE, sd: Values, error: float | Float[Tensor, "c x y"]) -> Va
     """Returns the doubt of solutions that a rule makes of estimated inputs.
 
     What kriging is in doubt about is what the input leaves open and, besides, what is
-    not linear in it. A rule knows the latter, up to its own error.
+    not linear in it. All of the latter is taken off. That is right where the input is
+    known, and a rule's own error is all that is left. Of an input that is known in part
+    a rule knows only a part of it, and what is returned is too small: on 16 x 16 points
+    of which 5 to 50 per cent are seen, the root mean square error is 1.1 to 1.2 times
+    as large for Darcy flow, the eikonal equation and Burgers'.
 
     Args:
         pde: The equation.

@@ -36,15 +36,14 @@ State = Float[Tensor, "b 1 x y"]
 @estimate.register
 def _flow(pde: OneStep, seen: Sensors, **settings: int) -> Estimate:
     no_settings(pde, settings)
-    forth, back = seen.whole_a, seen.whole_u
-    mean, sd = kriged(pde, seen, forth | back)
-    forward, backward = seen.only_a, seen.only_u
+    mean, sd = kriged(pde, seen, seen.whole_a | seen.whole_u)
+    forward, backward = seen.forward, seen.backward
     if forward.any():
         mean[forward, 1:] = later(pde, mean[forward, :1])
         sd[forward, 1:] = passed_on(pde, sd[forward, 1:], error_of(later, pde))
     if backward.any():
         mean[backward, :1] = earlier(pde, mean[backward, 1:])
-    back &= backward
+    back = backward & seen.whole_u
     if back.any():
         sd[back, :1] = error_of(earlier, pde, inverse=True).to(sd)
     return mean, sd

@@ -61,6 +61,20 @@ class Sensors:
         """Problems without a sensor of the input."""
         return ~self.seen[:, : self.split].flatten(1).any(1)
 
+    @property
+    def forward(self) -> Problems:
+        """Problems whose solution is to follow from the input, and not from sensors.
+
+        It has none, or the input is known everywhere; if both fields are, nothing is to
+        follow.
+        """
+        return self.only_a | (self.whole_a & ~self.whole_u)
+
+    @property
+    def backward(self) -> Problems:
+        """Problems whose input is to follow from the solution, as in `forward`."""
+        return self.only_u | (self.whole_u & ~self.whole_a)
+
     def told(self, values: Values, where: Bool[Tensor, "b c x y"]) -> "Sensors":
         """Returns the sensors after more values became known without noise.
 
