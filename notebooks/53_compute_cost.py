@@ -99,7 +99,7 @@ frame.set_index(["net", "equation"]).round(2)
 # %% tags=["thumbnail"]
 with plots.style():
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.2))
-    labels = list(frame.equation + "\n" + frame.net)
+    labels = list(frame.equation + ", " + frame.net)
     bottom = 0
     for part in ("network", "residual", "rest"):
         whole = frame[["network", "residual", "rest"]].clip(lower=0).sum(axis=1)

@@ -23,7 +23,7 @@ PALETTE = [
     *("#ca9161", "#fbafe4", "#949494", "#ece133", "#56b4e9"),
 ]
 # What learns nothing is told apart by its line.
-_HONEST = {
+HONEST = {
     **{EXACT: "--", "lift": "-.", MEAN: ":", "stencil": (0, (1, 4))},
     **{"numerical solver": (0, (6, 3)), "persistence": (0, (3, 1, 1, 1, 1, 1))},
 }
@@ -76,7 +76,7 @@ def look(name: str) -> dict[str, Any]:
     known: dict[str, dict[str, Any]] = {
         "truth": {"color": "black", "linewidth": 2},
         **{m: {"color": PALETTE[i]} for i, m in enumerate(METHODS[::-1])},
-        **{m: {"color": GREY, "linestyle": dash} for m, dash in _HONEST.items()},
+        **{m: {"color": GREY, "linestyle": dash} for m, dash in HONEST.items()},
         Prisma.title: ours,
         EQUAL: ours | {"linewidth": 1, "linestyle": "--"},
         PrismaL.title: {"color": PALETTE[9], "linewidth": 2},

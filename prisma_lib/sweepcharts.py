@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from prisma_lib import results
 from prisma_lib.charts import one_legend, percent
-from prisma_lib.styles import GREY, MARKS, PALETTE, look, style
+from prisma_lib.styles import GREY, HONEST, MARKS, PALETTE, look, style
 from prisma_lib.tables import LEARNED
 
 
@@ -78,7 +78,8 @@ def sweep(
 def lines(axis: Axes, cell: pd.DataFrame, key: str, names: Sequence[str] = ()) -> None:
     """Draws a line with its interval for each method.
 
-    What learns nothing is grey beside what learned, so that it does not draw the eye.
+    What learns nothing is grey beside what learned, so that it does not draw the eye. A
+    method that answered fewer problems than others says so: its line is no order.
 
     Args:
         axis: Where to draw.
@@ -89,14 +90,18 @@ def lines(axis: Axes, cell: pd.DataFrame, key: str, names: Sequence[str] = ()) -
     found = {*(names or cell["method"])}
     learned = [name for name in reversed(LEARNED) if name in found]
     others = sorted(found - {*LEARNED})
+    most = cell["n"].max() if "n" in cell else None
     for name in [*learned, *others]:
         kind = {"marker": ".", **look(name)}
         if name in others:
             place = others.index(name)
-            kind["marker"] = MARKS[place % len(MARKS)]
+            known = [*HONEST].index(name) if name in HONEST else place
+            kind["marker"] = MARKS[known % len(MARKS)]
             kind["linestyle"] = "--" if learned else "-"
             kind["color"] = GREY if learned else PALETTE[place % len(PALETTE)]
         mine = cell[cell["method"] == name]
-        axis.plot(mine[key], mine["value"], markersize=4, label=name, **kind)
+        few = most is not None and len(mine) and mine["n"].max() < most
+        label = f"{name}, n = {mine['n'].max()}" if few else name
+        axis.plot(mine[key], mine["value"], markersize=4, label=label, **kind)
         band = {"alpha": 0.2, "linewidth": 0, "color": kind["color"]}
         axis.fill_between(mine[key], mine["low"], mine["high"], **band)
