@@ -166,7 +166,7 @@ def test_both_fields_may_be_seen_in_part():
 def test_sensors_beside_a_known_field_take_nothing_away(variant, known, quick):
     name, options = variant
     pde = quick(name, 16, **options)
-    fields = pde.pair(0, range(2 << 40, (2 << 40) + 4))
+    fields = pde.pair(0, range(2 << 40, (2 << 40) + 24))
     truth, unit = fields[1 - known], fields[1 - known].std()
     generator = torch.Generator().manual_seed(0)
     noise = torch.randn(truth.shape, generator=generator)
@@ -178,7 +178,7 @@ def test_sensors_beside_a_known_field_take_nothing_away(variant, known, quick):
         shown, masks = list(fields), [torch.ones_like(field) for field in fields]
         masks[1 - known] = places.expand_as(truth).float()
         shown[1 - known] = masks[1 - known] * (truth + level * noise)
-        sd = torch.zeros(4, 2, 16, 16)
+        sd = torch.zeros(24, 2, 16, 16)
         sd[:, 1 - known] = level
         found = pde.lift(Observation(*shown, *masks), sd)
         mean, doubt = (part.split(pde.channels, 1) for part in (found.mean, found.sd))
@@ -192,6 +192,10 @@ def test_sensors_beside_a_known_field_take_nothing_away(variant, known, quick):
         off, sd = lift(places, level)
         assert off.square().mean().sqrt() < 1.1 * alone + ROUNDING
         assert (off[sd == 0] < ROUNDING).all()
+    # Of two sources the better one counts, here the measurement itself.
+    off, sd = lift(every, 0.01)
+    assert off.square().mean().sqrt() < 1.1 * 0.01
+    assert (sd <= 1.01 * 0.01 * unit).all()
 
 
 def test_two_known_fields_are_left_to_no_rule():

@@ -45,8 +45,8 @@ def lift(
     """Estimates both fields from what was measured, and says how far off that is.
 
     Where one field is known everywhere, the other follows from it, except at sensors of
-    its own without noise, whose values are kept. Linear equations take in noisy sensors
-    of the other field, too; the rules of all others leave them out.
+    its own without noise, whose values are kept; those with noise are weighed against
+    the doubt.
 
     Problems that share masks and noise share the expensive part, a Cholesky factor with
     as many rows as there are sensors.

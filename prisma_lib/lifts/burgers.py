@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from prisma_lib.lifts.estimates import estimate, kriged, no_settings, passed_on
+from prisma_lib.lifts.estimates import estimate, kriged, no_settings, passed_on, weighed
 from prisma_lib.lifts.kriging import Estimate
 from prisma_lib.lifts.sensors import Sensors
 from prisma_lib.pdes.burgers import Burgers
@@ -39,7 +39,7 @@ def _burgers(pde: Burgers, seen: Sensors, **settings: int) -> Estimate:
     if forward.any():
         mean[forward, 1:] = history(pde, mean[forward, :1])
         sd[forward, 1:] = passed_on(pde, sd[forward, 1:], 0.0)
-    return mean, sd
+    return weighed(mean, sd, seen)
 
 
 def history(pde: Burgers, a: Scalar) -> Scalar:

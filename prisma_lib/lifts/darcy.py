@@ -27,6 +27,7 @@ from prisma_lib.lifts.estimates import (
     kriged,
     no_settings,
     passed_on,
+    weighed,
 )
 from prisma_lib.lifts.kriging import Estimate
 from prisma_lib.lifts.priors import training_pairs
@@ -59,7 +60,7 @@ def _darcy(pde: Darcy, seen: Sensors, **settings: int) -> Estimate:
         mean[forward, 1:] = pressure(pde, a, iterations=steps)
         error = error_of(pressure, pde, iterations=steps)
         sd[forward, 1:] = passed_on(pde, sd[forward, 1:], error)
-    return mean, sd
+    return weighed(mean, sd, seen)
 
 
 def pressure(pde: Darcy, a: Scalar, iterations: int) -> Scalar:

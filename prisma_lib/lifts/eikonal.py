@@ -16,6 +16,7 @@ from prisma_lib.lifts.estimates import (
     kriged,
     no_settings,
     passed_on,
+    weighed,
 )
 from prisma_lib.lifts.kriging import Estimate
 from prisma_lib.lifts.sensors import Problems, Sensors
@@ -40,7 +41,7 @@ def _eikonal(pde: Eikonal, seen: Sensors, **settings: int) -> Estimate:
         u, doubt = mean[backward, 1:], sd[backward, 1:].clamp(min=1e-12)
         share = torch.special.ndtr(-u / doubt)
         mean[backward, :1], sd[backward, :1] = share, (share * (1 - share)).sqrt()
-    return mean, sd
+    return weighed(mean, sd, seen)
 
 
 def distance(pde: Eikonal, a: Scalar) -> Scalar:

@@ -53,6 +53,23 @@ def kriged(pde: PDE, seen: Sensors, known: Problems | None = None) -> Estimate:
     return mean, sd
 
 
+def weighed(mean: Values, sd: Values, seen: Sensors) -> Estimate:
+    """Takes in noisy sensors of a field that follows from the other one.
+
+    Errors of the rule and of sensors are taken as independent, point by point.
+
+    Args:
+        mean: Estimates by a rule.
+        sd: Standard deviation of their error.
+        seen: What was measured.
+    """
+    beside = (seen.whole_a ^ seen.whole_u)[:, None, None, None]
+    noisy = seen.seen & (seen.sd > 0) & beside
+    noise = torch.where(noisy, seen.sd, torch.inf)
+    share = sd.square() / (sd.square() + noise.square())
+    return mean + share * (seen.values - mean), sd * (1 - share).sqrt()
+
+
 def passed_on(pde: PDE, sd: Values, error: float | Float[Tensor, "c x y"]) -> Values:
     """Returns the doubt of solutions that a rule makes of estimated inputs.
 

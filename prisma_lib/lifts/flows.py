@@ -19,6 +19,7 @@ from prisma_lib.lifts.estimates import (
     kriged,
     no_settings,
     passed_on,
+    weighed,
 )
 from prisma_lib.lifts.kriging import Estimate
 from prisma_lib.lifts.sensors import Problems, Sensors
@@ -46,7 +47,7 @@ def _flow(pde: OneStep, seen: Sensors, **settings: int) -> Estimate:
     back = backward & seen.whole_u
     if back.any():
         sd[back, :1] = error_of(earlier, pde, inverse=True).to(sd)
-    return mean, sd
+    return weighed(mean, sd, seen)
 
 
 def later(pde: OneStep, a: State) -> Values:
