@@ -1,4 +1,4 @@
-r"""The public recipe for pressures in a porous medium, as DiffusionPDE made its data.
+r"""How DiffusionPDE made its data: pressures in a porous medium, and all scalings.
 
 Fields live on cell centres. The permeability is moved to as many nodes by a not-a-knot
 cubic spline, extrapolated to the edge; there the 5-point flux form of
@@ -29,6 +29,17 @@ from prisma_lib.splines import not_a_knot
 
 Centred = Float[Tensor, "b n n"]
 Nodal = Float[Tensor, "b n n"]
+Affine = tuple[float, float]
+
+# Factor and shift, of a and of u, from physical units to those that DiffusionPDE trains
+# in: its scripts `generate_*.py` hold the inverse.
+SCALING: dict[str, tuple[Affine, Affine]] = {
+    "darcy": ((0.2, -1.5), (115, -0.9)),
+    "poisson": ((1 / 2.15, 0), (36.5, 0)),
+    "helmholtz": ((1 / 2.15, 0), (1 / 0.028, 0)),
+    "navier_stokes": ((1 / 1.6, 0), (1 / 1.6, 0)),
+    "burgers": ((1 / 1.415, 0), (1 / 1.415, 0)),
+}
 
 
 def pressure(a: Centred, forcing: float) -> Centred:

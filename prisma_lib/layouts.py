@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from prisma_lib import matlab
+from prisma_lib.diffusionpde import SCALING
 from prisma_lib.errors import ConfigError, DataError, PrismaError, unknown_name
 from prisma_lib.pdes.base import PDE, Field
 from prisma_lib.spectral import resample
@@ -25,7 +26,6 @@ from prisma_lib.splits import BATCH
 
 Array = NDArray[Any]
 Pairs = Iterator[tuple[Field, Field]]
-Affine = tuple[float, float]
 
 ORDERS = ("au", "ua")
 
@@ -36,15 +36,6 @@ MATLAB = {
     "helmholtz": {"f_data": "Nnn", "psi_data": "Nnn"},
     "navier_stokes": {"a": "Nnn", "u": "NnnT"},
     "burgers": {"input": "Nn", "output": "Nnn"},
-}
-# Factor and shift, of a and of u, from physical units to those that DiffusionPDE trains
-# in: its scripts `generate_*.py` hold the inverse.
-SCALES: dict[str, tuple[Affine, Affine]] = {
-    "darcy": ((0.2, -1.5), (115, -0.9)),
-    "poisson": ((1 / 2.15, 0), (36.5, 0)),
-    "helmholtz": ((1 / 2.15, 0), (1 / 0.028, 0)),
-    "navier_stokes": ((1 / 1.6, 0), (1 / 1.6, 0)),
-    "burgers": ((1 / 1.415, 0), (1 / 1.415, 0)),
 }
 FUNDPS_VERSION = "2.0"
 FUNDPS_NAMES = {"ns-nonbounded": "navier_stokes"}
@@ -147,10 +138,10 @@ def _merged(pde: PDE, path: Path, options: Options) -> Source:
             f"order={options.order!r}: say which channel comes first in {path.name}, "
             "order='au' or order='ua' (--order)"
         )
-    if not options.physical and pde.name not in SCALES:
-        raise unknown_name("equation of DiffusionPDE", pde.name, SCALES)
+    if not options.physical and pde.name not in SCALING:
+        raise unknown_name("equation of DiffusionPDE", pde.name, SCALING)
     planes = _planes(pde, path)
-    scales = ((1, 0), (1, 0)) if options.physical else SCALES[pde.name]
+    scales = ((1, 0), (1, 0)) if options.physical else SCALING[pde.name]
 
     def read() -> Pairs:
         for fields in _rows(planes):

@@ -42,6 +42,7 @@ from prisma_lib.baselines.guidance import Losses, Moment, Target, Weights
 from prisma_lib.baselines.guided import GuidedSolver, guided
 from prisma_lib.baselines.prior import Prior
 from prisma_lib.baselines.published import Residual, published_residual
+from prisma_lib.diffusionpde import SCALING
 from prisma_lib.edm import SIGMA_DATA
 from prisma_lib.errors import ConfigError
 from prisma_lib.fields import GRFNoise
@@ -62,13 +63,7 @@ WEIGHTS = {
     "burgers": Weights(320, 320, 100),
 }
 # What multiplies `a` and `u` before the published network sees them.
-SCALES = {
-    "darcy": (0.2, 115.0),
-    "poisson": (1 / 2.15, 36.5),
-    "helmholtz": (1 / 2.15, 1 / 0.028),
-    "navier_stokes": (1 / 1.6, 1 / 1.6),
-    "burgers": (1 / 1.415, 1 / 1.415),
-}
+SCALES = {name: (a[0], u[0]) for name, (a, u) in SCALING.items()}
 NEAREST = {"kolmogorov": "navier_stokes", "eikonal": "darcy"}
 ALONE, LATER = 0.8, 0.1  # share of steps that follow observations alone; weight after
 
