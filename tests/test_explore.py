@@ -187,7 +187,8 @@ def test_the_exact_posterior_stands_beside_that_of_the_model(folder):
     found = posteriors.EXPLORER.result(state)
 
     pde = question.model_of(state.model).pde
-    exact = gaussian_posterior(pde, found.seen, question.noise_sd(state))
+    sds = [state.noise * sd for sd in load(state.model).statistics.std]
+    exact = gaussian_posterior(pde, found.seen, tuple(sds))
     torch.testing.assert_close(found.exact[0], torch.cat(exact.mean(), 1))
     assert posteriors.draw(state).axes[-1].get_legend().get_texts()[-1].get_text() == (
         "exact"

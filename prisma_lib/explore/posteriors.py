@@ -17,12 +17,12 @@ from prisma_lib.explore.explorer import Explorer, Work
 from prisma_lib.explore.picture import Spot
 from prisma_lib.explore.question import (
     Question,
+    asked,
     controls,
     depth,
     headline,
     hidden,
     model_of,
-    noise_sd,
     observed,
     pair_of,
     part,
@@ -104,7 +104,8 @@ class Posteriors(Explorer[State, Posterior]):
             yield step.step / (state.steps + 1)
         x, exact = model.denormalise(step.x).cpu(), None
         if is_gaussian(model.pde):
-            known = gaussian_posterior(model.pde, seen, noise_sd(state))
+            noise_sd = asked(state).noise_sd(state.regime)
+            known = gaussian_posterior(model.pde, seen, noise_sd)
             exact = torch.cat(known.mean(), 1), torch.cat(known.std(), 1)
         mean = percent(state, x.mean(0, keepdim=True)).item()
         each = percent(state, x).mean().item()

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import torch
 from jaxtyping import Float
@@ -12,13 +12,13 @@ from torch import Tensor
 
 from prisma_lib import checkpoints, data
 from prisma_lib.answers import errors
-from prisma_lib.cells import Benchmark, regimes
+from prisma_lib.cells import Benchmark, Hidden, observation_of, regimes
 from prisma_lib.checks import check_seed
 from prisma_lib.edm import Schedule
 from prisma_lib.errors import CheckpointError, NumericsError
 from prisma_lib.explore.controls import Choice, Controls, Slider
 from prisma_lib.model import Prisma
-from prisma_lib.observe import Observation, Pair, add_noise, observe
+from prisma_lib.observe import Observation, Pair
 from prisma_lib.pdes.base import Direction, Field
 from prisma_lib.sample import SAMPLERS, State
 from prisma_lib.solve import PrismaSolver
@@ -135,30 +135,24 @@ def controls(q: Question) -> Controls:
     }
 
 
-def observed(q: Question) -> Observation:
-    """Returns what is seen of the problem: the same sensors for the same seed."""
+def asked(q: Question) -> Benchmark:
+    """Returns the problem alone, with what is hidden of it."""
     model = model_of(q.model)
-    density = "sparse" if q.regime == "sparse" else "full"
-    known = "forward" if q.direction == "forward" else "inverse"
     columns = max(1, round(q.rate * model.pde.size))
-    where: dict[str, Any] = {"key": q.seed, "index": [q.problem]}
-    seen = observe(
-        *(f"{density}_{known}", *pair_of(q.model, q.problem)),
-        rate=q.rate,
-        columns=columns if model.pde.sensors == "columns" else None,
-        **where,
+    return Benchmark(
+        *(model.pde, *pair_of(q.model, q.problem), model.statistics, q.seed),
+        hidden=Hidden(rate=q.rate, columns=columns, noise=q.noise),
+        index=(q.problem,),
     )
-    if q.regime != "noisy":
-        return seen
-    sd_a, sd_u = model.statistics.std
-    return add_noise(seen, q.noise * sd_a, q.noise * sd_u, **where)
 
 
-def noise_sd(q: Question) -> tuple[float, float]:
-    """Returns the standard deviations of the sensor noise on both fields."""
-    level = q.noise if q.regime == "noisy" else 0.0
-    sd_a, sd_u = model_of(q.model).statistics.std
-    return level * sd_a, level * sd_u
+def observed(q: Question) -> Observation:
+    """Returns what is seen of the problem: the same sensors for the same seed.
+
+    Raises:
+        ConfigError: When nothing would be left to find.
+    """
+    return observation_of(asked(q), cast(Direction, q.direction), q.regime)
 
 
 def path(q: Question, seen: Observation, draws: int = 1) -> Iterator[State]:
@@ -192,10 +186,8 @@ def percent(q: Question, x: Pair) -> Float[Tensor, " b"]:
         q: The question.
         x: Predictions, physical units.
     """
-    model = model_of(q.model)
-    a, u = pair_of(q.model, q.problem)
-    bench = Benchmark(model.pde, a, u, model.statistics, q.seed)
-    found = (part.cpu() for part in x.split(model.pde.channels, 1))
+    bench = asked(q)
+    found = (part.cpu() for part in x.split(bench.pde.channels, 1))
     direction = cast(Direction, q.direction)
     each = [
         errors(bench, direction, *pair)
