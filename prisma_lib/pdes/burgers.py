@@ -30,6 +30,7 @@ from torch import Tensor
 from prisma_lib.checks import check_number
 from prisma_lib.fields import keyed_normal
 from prisma_lib.flows import (
+    STABLE,
     check_speed,
     chunk_size,
     runge_kutta,
@@ -40,9 +41,6 @@ from prisma_lib.pdes.base import PDE, Direction, Field, Interior, Kind, Sensors
 from prisma_lib.spectral import derivative, resample
 
 __all__ = ["Burgers"]
-
-# Radians per step: the classical Runge-Kutta method is stable up to 2.8.
-_STABLE = 2.5
 
 
 class Burgers(PDE):
@@ -201,7 +199,7 @@ def history(
     mode = torch.arange(fine // 2 + 1, dtype=torch.float64, device=start.device)
     k, kept = 2 * torch.pi / length * mode, (3 * mode <= fine).double()
     dt, steps = split_evenly(grid.spacing[0], 0.5 * length / fine)
-    check_speed(start.abs().amax(1) * (k * kept).max(), dt, _STABLE)
+    check_speed(start.abs().amax(1) * (k * kept).max(), dt, STABLE)
     flux, damping = -0.5j * k * kept, viscosity * k.square()
 
     def tendency(u_hat: Tensor) -> Tensor:

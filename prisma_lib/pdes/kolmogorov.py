@@ -46,6 +46,7 @@ from prisma_lib.checks import check_count, check_number
 from prisma_lib.errors import ConfigError
 from prisma_lib.fields import fourier_field, keyed_normal
 from prisma_lib.flows import (
+    STABLE,
     Frames,
     Transport,
     advection,
@@ -65,9 +66,6 @@ from prisma_lib.spectral import resample
 from prisma_lib.steps import OneStep
 
 __all__ = ["Kolmogorov"]
-
-# Radians per step: the classical Runge-Kutta method is stable up to 2.8.
-_STABLE = 2.5
 
 
 class Kolmogorov(OneStep):
@@ -291,7 +289,7 @@ class Kolmogorov(OneStep):
         """Returns the next frames, float64."""
         longest = min(self.longest_step, 0.5 / grid.shape[0])
         dt, steps = split_evenly(interval, longest)
-        check_speed(turning_speed(w, grid), dt, _STABLE)
+        check_speed(turning_speed(w, grid), dt, STABLE)
         tendency, damping = self.dynamics(grid, w.device)
 
         def advance(w_hat: Tensor) -> Tensor:
