@@ -8,7 +8,7 @@ from torch import Tensor
 
 from prisma_lib import metrics, results
 from prisma_lib.cells import Benchmark, Cell, setting
-from prisma_lib.errors import unknown_name
+from prisma_lib.checks import check_names
 from prisma_lib.pdes.base import Direction, Field
 from prisma_lib.solve import Draws
 
@@ -120,9 +120,7 @@ class Answer:
             ConfigError: When there is no such measure.
         """
         direction, error = self.cell[0], self.problems.pde.error(self.cell[0])
-        for name in further:
-            if name not in FURTHER:
-                raise unknown_name("measure", name, FURTHER)
+        check_names("measure", further, FURTHER)
         if self.a is None or self.u is None:
             empty = dict.fromkeys(("value", "low", "high", "seconds_per_sample"), "")
             return [self._row(";diverged", error) | empty]

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 
 from prisma_lib import strictyaml
-from prisma_lib.checks import check_count
-from prisma_lib.errors import ConfigError, unknown_name
+from prisma_lib.checks import check_count, check_names
+from prisma_lib.errors import ConfigError
 
 LOOPBACK = "127.0.0.1"
 LOST = "90s"
@@ -202,9 +202,7 @@ def slurm(path: Path) -> Any:
             "--slurm needs dask-jobqueue: pip install 'prisma-lib[slurm]'", exit_code=4
         ) from error
     options = strictyaml.read(path).content
-    for name in options:
-        if name not in SLURM:
-            raise unknown_name(f"key of {path}", name, SLURM)
+    check_names(f"key of {path}", options, SLURM)
     gpus = options.pop("gpus", 0)
     if gpus:
         extra = options.setdefault("job_extra_directives", [])

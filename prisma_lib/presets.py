@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, TypeVar
 
-from prisma_lib.checks import check_count
+from prisma_lib.checks import built, check_count
 from prisma_lib.errors import ConfigError, unknown_name
 from prisma_lib.nn.sra import Strategy
 
@@ -39,14 +39,7 @@ class Settings:
         Raises:
             ConfigError: When a name is unknown or a value impossible.
         """
-        known = [entry.name for entry in fields(cls)]  # type: ignore[arg-type]
-        for name in settings:
-            if name not in known:
-                raise unknown_name("model setting", name, known)
-        values: dict[str, Any] = {
-            k: tuple(v) if isinstance(v, list) else v for k, v in settings.items()
-        }
-        return cls(**values)
+        return built(cls, "model setting", settings)
 
 
 @dataclass(frozen=True)

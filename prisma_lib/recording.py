@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from prisma_lib import execution, plans, results, runs
-from prisma_lib.errors import PrismaError, unknown_name
+from prisma_lib.checks import check_names
+from prisma_lib.errors import PrismaError
 
 Line = dict[str, str]
 
@@ -65,9 +66,8 @@ def rows(cell: plans.Cell, run: runs.Run, out: Path) -> list[results.Row]:
     found = [
         {**row, **origin, "commit": run.commit} for row in runs.rows(cell.folder(out))
     ]
-    for name in (name for row in found for name in row):
-        if name not in results.COLUMNS:
-            raise unknown_name("result column", name, results.COLUMNS)
+    for row in found:
+        check_names("result column", row, results.COLUMNS)
     return found
 
 

@@ -17,7 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from prisma_lib.errors import DataError, unknown_name
+from prisma_lib.checks import check_names
+from prisma_lib.errors import DataError
 from prisma_lib.files import write_atomically, write_json
 
 COLUMNS = (
@@ -85,9 +86,7 @@ def append(path: Path | str, rows: Iterable[Mapping[str, Any]]) -> None:
     path = Path(path)
     new = {}
     for row in rows:
-        for name in row:
-            if name not in COLUMNS:
-                raise unknown_name("result column", name, COLUMNS)
+        check_names("result column", row, COLUMNS)
         full = {column: row.get(column, "") for column in COLUMNS}
         new[question(full)] = full
     runs = {(str(row["sweep"]), str(row["run"])) for row in new.values()}

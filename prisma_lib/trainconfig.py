@@ -1,11 +1,11 @@
 """The settings of a training run, checked before anything starts."""
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from prisma_lib import methods
-from prisma_lib.checks import check_count, check_number, check_seed
+from prisma_lib.checks import built, check_count, check_names, check_number, check_seed
 from prisma_lib.errors import ConfigError, unknown_name
 from prisma_lib.precision import PRECISIONS
 from prisma_lib.recipes import OPTIMISERS, WEIGHTINGS
@@ -136,9 +136,7 @@ class TrainConfig:
 
     def _check_sensors(self) -> None:
         object.__setattr__(self, "layouts", tuple(self.layouts))
-        for layout in self.layouts:
-            if layout not in LAYOUTS:
-                raise unknown_name("layout of sensors", layout, LAYOUTS)
+        check_names("layout of sensors", self.layouts, LAYOUTS)
         if not self.layouts:
             raise ConfigError(f"layouts=() is empty: name some of {LAYOUTS}")
         limits = {"both": 1.0, "noise_max": math.inf, "noise_maps": 1.0}
@@ -197,14 +195,7 @@ class TrainConfig:
         Raises:
             ConfigError: When a name is unknown or a value out of range.
         """
-        known = [entry.name for entry in fields(cls)]
-        for name in settings:
-            if name not in known:
-                raise unknown_name("training setting", name, known)
-        values: dict[str, Any] = {
-            k: tuple(v) if isinstance(v, list) else v for k, v in settings.items()
-        }
-        return cls(**values)
+        return built(cls, "training setting", settings)
 
 
 def check_mapping(name: str, value: object) -> None:

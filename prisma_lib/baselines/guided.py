@@ -18,6 +18,7 @@ from prisma_lib.baselines.guidance import (
     guided_heun,
 )
 from prisma_lib.baselines.prior import Prior
+from prisma_lib.checks import check_names
 from prisma_lib.edm import Schedule
 from prisma_lib.errors import ConfigError, unknown_name
 from prisma_lib.fields import GRFNoise
@@ -129,9 +130,7 @@ class GuidedSolver(DiffusionSolver):
             ConfigError: When none were published, or they are no weights.
         """
         if isinstance(self.weights, Mapping):
-            for name in self.weights:
-                if name not in Weights.__annotations__:
-                    raise unknown_name("weight", name, Weights.__annotations__)
+            check_names("weight", self.weights, Weights.__annotations__)
             return Weights(**self.weights)
         if self.weights != PUBLISHED:
             raise ConfigError(
@@ -226,7 +225,5 @@ def guided(kind: type[Guided], model: Prior, settings: Mapping[str, Any]) -> Gui
         ConfigError: When a setting is unknown or has no meaning.
     """
     known = [entry.name for entry in fields(kind) if entry.name != "model"]
-    for name in settings:
-        if name not in known:
-            raise unknown_name(f"setting of {model.title}", name, known)
+    check_names(f"setting of {model.title}", settings, known)
     return kind(model, **settings)

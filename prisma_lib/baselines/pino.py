@@ -41,9 +41,8 @@ import torch
 from prisma_lib import progress
 from prisma_lib.baselines.fno import FNO, FNOConfig
 from prisma_lib.baselines.operators import OperatorSolver, Rows
-from prisma_lib.checks import check_count, check_number
+from prisma_lib.checks import check_count, check_names, check_number
 from prisma_lib.edm import SIGMA_DATA
-from prisma_lib.errors import unknown_name
 from prisma_lib.observe import Pair
 from prisma_lib.pdes.base import Field
 from prisma_lib.units import Errors
@@ -116,9 +115,7 @@ class PINO(FNO):
         Raises:
             ConfigError: When a setting is unknown or has no meaning.
         """
-        for name in settings:
-            if name not in SETTINGS:
-                raise unknown_name("setting of PINO", name, SETTINGS)
+        check_names("setting of PINO", settings, SETTINGS)
         solver = TunedSolver(self, **settings)
         return solver if solver.tune else OperatorSolver(self)
 
