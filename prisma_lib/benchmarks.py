@@ -16,7 +16,7 @@ from prisma_lib.answers import Answer
 from prisma_lib.baselines import Answers
 from prisma_lib.cells import Benchmark, Cell, benchmark, cells
 from prisma_lib.claims.evidence import OURS
-from prisma_lib.comparison import EQUAL, answers_of, asked_of
+from prisma_lib.comparison import answers_of, asked_of, title_of
 from prisma_lib.edm import Schedule
 from prisma_lib.errors import CheckpointError
 from prisma_lib.judge import answered
@@ -96,8 +96,7 @@ class Contest:
         found = [answer for cell in wanted for answer in self._honest(cell)]
         few: dict[tuple[int, ...], None] = {}
         for name, solver_of in self.rivals.items():
-            labels = {"scale": self.scale}
-            labels |= {"method": EQUAL} if name == "prisma" else {}
+            labels = {"scale": self.scale, "method": title_of(name)}
             every = asked_of(name, self.problems.pde)
             mine = [cell for cell in every if cell in wanted]
             theirs = self.shelf.kept(
@@ -158,8 +157,7 @@ class Contest:
         }
         for name, solver_of in self.rivals.items():
             if cell in asked_of(name, pde):
-                title = EQUAL if name == "prisma" else baselines.title(name)
-                found[title] = solver_of(*cell)
+                found[title_of(name)] = solver_of(*cell)
         return found | {name: s for name, s in honest.items() if name != MEAN}
 
 
@@ -206,9 +204,7 @@ def enter(
     model = checkpoints.load(model_name, pde=pde)
     named = [name for name in methods if name != PrismaL.method]
     settings: dict[str, dict[str, Any]] = {
-        name: {"steps": guided_steps}
-        for name in named
-        if name != "prisma" and baselines.guided(name)
+        name: {"steps": guided_steps} for name in named if baselines.guided(name)
     }
     settings |= {"pinn": {"iterations": iterations}, "prisma": {"steps": steps[0]}}
     rivals, missing = found(named, model.pde, settings, folder)
@@ -261,8 +257,7 @@ def found(
         try:
             rivals[name] = baselines.solvers(name, pde, **given)
         except CheckpointError as error:
-            title = EQUAL if name == "prisma" else baselines.title(name)
-            missing.append(f"{title} was left out: {error}")
+            missing.append(f"{title_of(name)} was left out: {error}")
     return rivals, missing
 
 

@@ -5,18 +5,30 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
-from prisma_lib import baselines, results
+from prisma_lib import baselines, methods, results
 from prisma_lib.answers import Answer
 from prisma_lib.baselines import Answers
 from prisma_lib.baselines.guided import GuidedSolver
 from prisma_lib.cells import Benchmark, Cell, cells
 from prisma_lib.errors import ConfigError, NumericsError
 from prisma_lib.judge import answered, diverged, steps_of
-from prisma_lib.methods import OURS
+from prisma_lib.model import Prisma
 from prisma_lib.pdes.base import PDE
 from prisma_lib.solver import Solver
 
 EQUAL = "PRISMA (equal budget)"
+
+
+def title_of(name: str) -> str:
+    """Returns what tables call a method that was trained with the baselines' budget.
+
+    Args:
+        name: One of `methods.OURS`, or the name of a baseline.
+
+    Raises:
+        ConfigError: When there is no method of that name.
+    """
+    return EQUAL if name == Prisma.method else methods.title(name)
 
 
 def compare(
@@ -51,7 +63,7 @@ def compare(
     rows: list[results.Row] = []
     nums = {problems.n}
     for name, solver_of in answers.items():
-        mine = {"method": EQUAL} if name == "prisma" else {}
+        mine = {"method": title_of(name)}
         found = list(rows_of(name, solver_of, problems, **labels, **mine))
         nums |= {row["n"] for row in found}
         rows += found
@@ -101,9 +113,9 @@ def answers_of(
     mine = [cell for cell in every if wanted is None or cell in wanted]
     solvers = [(solver_of(*cell), cell) for cell in mine]
     few = None
-    if name not in OURS and solvers:
+    if name not in methods.OURS and solvers:
         few = baselines.limit(name, steps_of(solvers[0][0]))
-    title = OURS[name].title if name in OURS else baselines.title(name)
+    title = methods.title(name)
     asked = problems.few(few) if few else problems
     # Guidance may take other noise levels in another direction.
     alike = groupby(solvers, lambda pair: (pair[0], pair[1][0]))
@@ -161,7 +173,7 @@ def asked_of(name: str, pde: PDE) -> list[Cell]:
         ConfigError: When none applies.
     """
     every = cells(pde)
-    if name in OURS:
+    if name in methods.OURS:
         return every
     found = [cell for cell in every if baselines.applies(name, pde.name, *cell)]
     if not found:

@@ -200,7 +200,7 @@ def _rivals(options: argparse.Namespace) -> list[results.Row]:
     }
     for name in settings.keys() & {"pinn"}:
         settings[name]["iterations"] = options.iterations
-    for name in filter(_is_guided, options.methods):
+    for name in filter(baselines.guided, options.methods):
         settings[name]["steps"] = options.guided_steps
     for name in settings.keys() & {"prisma"}:
         settings[name]["steps"] = options.steps
@@ -209,10 +209,6 @@ def _rivals(options: argparse.Namespace) -> list[results.Row]:
         about = [row[k] for k in ("method", "pde", "steps", "n", "seed")]
         row["run"] = "-".join(str(part) for part in [*about, options.size] if part)
     return rows
-
-
-def _is_guided(name: str) -> bool:
-    return name != "prisma" and baselines.guided(name)
 
 
 def _arguments() -> argparse.ArgumentParser:

@@ -22,6 +22,15 @@ def names() -> tuple[str, ...]:
     return *OURS, *baselines.NETWORKS
 
 
+def title(name: str) -> str:
+    """Returns the name of a method in tables.
+
+    Raises:
+        ConfigError: When there is none of that name.
+    """
+    return OURS[name].title if name in OURS else baselines.title(name)
+
+
 def network(name: str) -> type[Normalised]:
     """Returns the class of a network.
 

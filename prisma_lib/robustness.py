@@ -59,8 +59,7 @@ class Contestant:
     @property
     def title(self) -> str:
         """Its name in tables."""
-        kind = methods.OURS.get(self.name)
-        return kind.title if kind else baselines.title(self.name)
+        return methods.title(self.name)
 
     def applies(self, pde: PDE, cell: Cell) -> bool:
         """Says whether the paper has numbers of it for such a cell."""
@@ -124,8 +123,8 @@ def contestants(
         if not isinstance(network, Prior):
             found.append(Contestant(name, partial(baselines.of_cell, network)))
             continue
-        place = Path(folder) / f"{name}-{model.pde.name}-{model.pde.size}"
-        tuned = checkpoints.read_card(place).get("guidance", ())
+        place = baselines.folder_name(name, model.pde.name, model.pde.size)
+        tuned = checkpoints.read_card(Path(folder) / place).get("guidance", ())
         answers = partial(guided, network, tuned, guided_steps)
         found.append(Contestant(name, answers, few))
     return [replace(each, told=str(model.pde.options)) for each in found], missing

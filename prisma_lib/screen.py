@@ -124,7 +124,7 @@ def _chosen(path: Path, scale: str, only: str) -> dict[str, TrainConfig]:
 
 
 def _kept(config: TrainConfig) -> str:
-    return f"{config.method}-{config.pde}-{config.size}"
+    return baselines.folder_name(config.method, config.pde, config.size)
 
 
 def _run(options: argparse.Namespace) -> int:

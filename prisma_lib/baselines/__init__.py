@@ -77,9 +77,29 @@ def applies(name: str, pde: str, direction: Direction, regime: str) -> bool:
 
 
 def guided(name: str) -> bool:
-    """Says whether a baseline guides a diffusion prior, for many steps."""
+    """Says whether a method guides a diffusion prior, for many steps.
+
+    Args:
+        name: One of `names()`, or "prisma", which is not guided.
+
+    Raises:
+        ConfigError: When there is no baseline of that name.
+    """
+    if name == "prisma":
+        return False
     _check(name)
     return name in NETWORKS and issubclass(NETWORKS[name], Prior)
+
+
+def folder_name(name: str, pde: str, size: int) -> str:
+    """Returns what the folder of a model is called where methods lie side by side.
+
+    Args:
+        name: Name of the method.
+        pde: Name of the equation.
+        size: Points per axis.
+    """
+    return f"{name}-{pde}-{size}"
 
 
 def limit(name: str, steps: int | None = None) -> int | None:
@@ -127,7 +147,7 @@ def load(
     if name == "pinn":
         raise ConfigError("PINN has no weights: ask for its solver, which fits anew")
     methods.network(name)
-    place = Path(folder) / f"{name}-{pde}-{size}"
+    place = Path(folder) / folder_name(name, pde, size)
     if not (place / checkpoints.CARD).is_file():
         where = "outputs/models/baselines" if folder == WEIGHTS else folder
         raise CheckpointError(
@@ -139,7 +159,7 @@ def load(
     if found != (name, pde, size):
         raise CheckpointError(
             f"{place} holds {found[0]} for {found[1]} at {found[2]} points: name it "
-            f"{'-'.join(map(str, found))}"
+            f"{folder_name(*found)}"
         )
     return model
 
@@ -188,7 +208,8 @@ def solvers(
             f"{name} was trained for {pde.name} with {model.pde.coefficients}, asked "
             f"for {pde.coefficients}: train it for those, or hand in the solver itself"
         )
-    card = checkpoints.read_card(Path(folder) / f"{name}-{pde.name}-{pde.size}")
+    place = Path(folder) / folder_name(name, pde.name, pde.size)
+    card = checkpoints.read_card(place)
     return partial(of_cell, model, tuned=card.get("guidance", ()), **settings)
 
 
