@@ -167,7 +167,7 @@ def measured(
     return torch.where(seen.bool(), field, 0.0), seen
 
 
-def warn_of_range(name: str, z: Field, mask: Field) -> None:
+def warn_of_range(name: str, z: Field, mask: Field, stacklevel: int) -> None:
     """Warns of observed values that do not look like those of the training data.
 
     Swapped fields, other units and wild values are seen; a field that lies where others
@@ -177,6 +177,7 @@ def warn_of_range(name: str, z: Field, mask: Field) -> None:
         name: What to call the field in the message.
         z: Observed values, less the mean and over the standard deviation of training.
         mask: 1 where observed.
+        stacklevel: Whom the warnings name, counted from here; see `warnings.warn`.
 
     Warns:
         UserWarning: When a value is far out, or many values differ by next to nothing.
@@ -190,7 +191,7 @@ def warn_of_range(name: str, z: Field, mask: Field) -> None:
         warnings.warn(
             f"observed values of {name} lie up to {largest:.3g} standard deviations "
             f"from the mean of the training data, where the model is a guess: {advice}",
-            stacklevel=4,
+            stacklevel=stacklevel,
         )
     # Equal values are fine: a material, or the outside of a shape.
     if len(seen) < MANY or seen.max() == seen.min():
@@ -201,7 +202,7 @@ def warn_of_range(name: str, z: Field, mask: Field) -> None:
             f"observed values of {name} spread over {spread:.3g} standard deviations "
             f"of the training data only, about {seen.mean().item():.3g} from its mean: "
             f"{advice}",
-            stacklevel=4,
+            stacklevel=stacklevel,
         )
 
 

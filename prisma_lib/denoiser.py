@@ -8,8 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from prisma_lib.checks import warn_of_range
-from prisma_lib.edm import SIGMA_DATA, Levels
+from prisma_lib.edm import Levels
 from prisma_lib.errors import ConfigError, ShapeError
 from prisma_lib.observe import Observation, Pair
 from prisma_lib.observed import Noise
@@ -101,9 +100,7 @@ class Denoiser(Normalised):
             )
         mask = observation.mask
         x_obs = self.normalise(observation.x)
-        split = (x.split(self.pde.channels, 1) for x in (x_obs / SIGMA_DATA, mask))
-        for name, z, seen in zip("au", *split, strict=True):
-            warn_of_range(name, z, seen)
+        self.warn_of_range(x_obs, mask, stacklevel=4)
         return torch.where(mask > 0, x_obs, torch.zeros_like(x_obs)), mask
 
     def with_equation(self: Network, pde: PDE) -> Network:

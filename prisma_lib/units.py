@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from prisma_lib.checks import warn_of_range
 from prisma_lib.edm import SIGMA_DATA, Levels
 from prisma_lib.errors import ConfigError
 from prisma_lib.fields import GRFNoise
@@ -162,6 +163,21 @@ class Normalised(nn.Module, ABC):
         told = copy.copy(self)
         told.pde = pde
         return told
+
+    def warn_of_range(self, x_obs: Pair, mask: Pair, stacklevel: int) -> None:
+        """Warns of observed values that do not look like those of the training.
+
+        Args:
+            x_obs: Observed values, normalised.
+            mask: 1 where observed.
+            stacklevel: Whom the warnings name, counted from here.
+
+        Warns:
+            UserWarning: When they do not; see `checks.warn_of_range`.
+        """
+        split = (x.split(self.pde.channels, 1) for x in (x_obs / SIGMA_DATA, mask))
+        for name, z, seen in zip("au", *split, strict=True):
+            warn_of_range(name, z, seen, stacklevel + 1)
 
     def normalise(self, x: Pair) -> Pair:
         """Maps fields from physical units to mean 0 and standard deviation 0.5."""

@@ -21,9 +21,8 @@ from torch import Tensor, nn
 
 from prisma_lib import memory
 from prisma_lib.baselines.base import Baseline
-from prisma_lib.checks import warn_of_range
 from prisma_lib.denoiser import check_grid, place
-from prisma_lib.edm import SIGMA_DATA, Levels
+from prisma_lib.edm import Levels
 from prisma_lib.errors import ConfigError
 from prisma_lib.observe import Observation, Pair
 from prisma_lib.pdes.base import PDE, Field, Statistics
@@ -202,7 +201,7 @@ class OperatorSolver:
         model.on(observation.shape)
         seen = observation.to(device)
         forward = questions(seen)
-        _warn(model, seen)
+        model.warn_of_range(model.normalise(seen.x), seen.mask, stacklevel=3)
         x, mask = torch.where(seen.mask > 0, seen.x, model.mean), seen.mask
         need = memory.per_draw(model.config.width, seen.shape)
 
@@ -249,11 +248,3 @@ def questions(observation: Observation) -> Rows:
 def relative(guess: Field, truth: Field) -> Errors:
     r"""Computes $\|\hat f - f\|_2 / \|f\|_2$ for each image."""
     return (guess - truth).flatten(1).norm(dim=1) / truth.flatten(1).norm(dim=1)
-
-
-def _warn(model: Operators, seen: Observation) -> None:
-    """Warns of values that do not look like those of the training."""
-    parts = (model.normalise(seen.x) / SIGMA_DATA, seen.mask)
-    split = (part.split(model.pde.channels, 1) for part in parts)
-    for name, z, mask in zip("au", *split, strict=True):
-        warn_of_range(name, z, mask)
