@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from prisma_lib import sample
 from prisma_lib.baselines.guidance import (
     Losses,
     Moment,
@@ -118,7 +119,7 @@ class GuidedSolver(DiffusionSolver):
     @property
     def calls(self) -> int:
         """Denoiser calls for one draw; each is differentiated, too."""
-        return 2 * self.steps - 1
+        return sample.calls("heun", self.steps)
 
     def weighting(self, inverse: bool) -> Weights:
         """Returns the weights to use.

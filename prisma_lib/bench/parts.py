@@ -5,7 +5,7 @@ import torch
 from prisma_lib.bench.measure import Setup
 from prisma_lib.bench.networks import Job
 from prisma_lib.edm import Schedule
-from prisma_lib.sample import heun
+from prisma_lib.sample import calls, heun
 
 # Steps of the sampler whose time is divided up.
 _STEPS = 2
@@ -45,5 +45,5 @@ def parts(setup: Setup, work: Job) -> dict[str, float]:
         }
     )
     found = {name: times[name] for name in ("residual", "network")}
-    whole = times["whole"] / (2 * _STEPS - 1)
+    whole = times["whole"] / calls("heun", _STEPS)
     return found | {"rest": whole - sum(found.values())}
