@@ -26,6 +26,12 @@ WEYL = (0x9E3779B9, 0xBB67AE85)
 ROUNDS = 10
 
 
+def key_of(generator: torch.Generator) -> int:
+    """Draws the key of a stream, in [0, 2^63), where the generator is."""
+    device = generator.device
+    return int(torch.randint(2**63 - 1, (), generator=generator, device=device).item())
+
+
 def philox(counter: Sequence[Tensor], key: tuple[int, int]) -> list[Tensor]:
     """Applies Philox4x32-10.
 

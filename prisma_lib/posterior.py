@@ -33,6 +33,7 @@ from prisma_lib.errors import ConfigError
 from prisma_lib.fields import keyed_normal
 from prisma_lib.observe import Observation
 from prisma_lib.pdes.base import PDE, Field
+from prisma_lib.philox import key_of
 
 Draws = Float[Tensor, "samples b 1 x y"]
 
@@ -178,8 +179,7 @@ class GaussianPosterior:
         """
         if num < 1:
             raise ConfigError(f"num={num}: ask for at least one draw")
-        device = generator.device
-        key = int(torch.randint(2**63 - 1, (), generator=generator, device=device))
+        key = key_of(generator)
         batch = self.observation.batch
         white = self._values[:, 0].flatten(1).repeat(num, 1)
         for problems, known in self._groups():

@@ -24,6 +24,7 @@ from prisma_lib.model import Prisma
 from prisma_lib.observe import Observation, Pair
 from prisma_lib.observed import Noise
 from prisma_lib.pdes.base import PDE
+from prisma_lib.philox import key_of
 from prisma_lib.precision import execution, run_as
 from prisma_lib.sample import State
 from prisma_lib.units import Normalised, Told
@@ -114,7 +115,7 @@ class DiffusionSolver(ABC):
             NumericsError: When a draw is not finite; names the first such step.
             ConfigError: When not even one draw fits into memory (exit code 4).
         """
-        key = int(torch.randint(2**63 - 1, (), generator=generator).item())
+        key = key_of(generator)
         shape, device = observation.shape, self.model.mean.device
         seen = self.condition(observation.to(device))
         schedule = self.levels(observation)

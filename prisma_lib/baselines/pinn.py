@@ -44,6 +44,7 @@ from prisma_lib.errors import ConfigError, NumericsError
 from prisma_lib.fields import keyed_normal
 from prisma_lib.observe import Observation
 from prisma_lib.pdes.base import PDE, Field, Statistics
+from prisma_lib.philox import key_of
 from prisma_lib.solver import Draws
 from prisma_lib.stencils import interior
 
@@ -143,7 +144,7 @@ class PINN:
             NumericsError: When a network becomes non-finite.
         """
         self.pde.check(observation.a, observation.u)
-        key = int(torch.randint(2**63 - 1, (), generator=generator).item())
+        key = key_of(generator)
         seen = observation.repeat(samples)
         weights = [self._begin(key, name, seen) for name in ("a", "u")]
         with torch.enable_grad():

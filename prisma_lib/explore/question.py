@@ -20,6 +20,7 @@ from prisma_lib.explore.controls import Choice, Controls, Slider
 from prisma_lib.model import Prisma
 from prisma_lib.observe import Observation, Pair
 from prisma_lib.pdes.base import Direction, Field
+from prisma_lib.philox import key_of
 from prisma_lib.sample import SAMPLERS, State
 from prisma_lib.solve import PrismaSolver
 
@@ -166,7 +167,7 @@ def path(q: Question, seen: Observation, draws: int = 1) -> Iterator[State]:
     model = model_of(q.model)
     solver = PrismaSolver(model, Schedule(q.steps), q.sampler)
     generator = torch.Generator().manual_seed(check_seed(q.seed))
-    key = int(torch.randint(2**63 - 1, (), generator=generator).item())
+    key = key_of(generator)
     source = solver.source(seen.shape)
     noise = source.draw(key, range(draws), model.channels, shape=seen.shape)
     told, mask = solver.condition(seen.repeat(draws))

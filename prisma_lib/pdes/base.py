@@ -32,6 +32,7 @@ from torch import Tensor
 from prisma_lib.errors import ConfigError, DataError, ShapeError
 from prisma_lib.grids import Grid
 from prisma_lib.observed import Lift, Noise, Observation
+from prisma_lib.philox import key_of
 
 # The channels of `a`, of `u` and of the residual may differ.
 Field = Float[Tensor, "b _ x y"]
@@ -154,9 +155,7 @@ class PDE(ABC):
         """
         if num < 1:
             raise ConfigError(f"num={num}: ask for at least one sample")
-        device = generator.device
-        key = torch.randint(2**63 - 1, (), generator=generator, device=device)
-        return self.draw(int(key.item()), range(num))
+        return self.draw(key_of(generator), range(num))
 
     @abstractmethod
     def solve(self, a: Field) -> Field:
