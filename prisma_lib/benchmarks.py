@@ -61,10 +61,6 @@ class Contest:
     fewest: Sequence[int] = FEWEST
     shelf: Shelf = field(default_factory=Shelf)
 
-    def prisma(self, steps: int | None = None) -> PrismaSolver:
-        """Returns PRISMA with a number of steps, by default the first of `steps`."""
-        return PrismaSolver(self.model, Schedule(steps or self.steps[0]))
-
     @property
     def ours(self) -> list[Prisma]:
         """Lists the models that answer with all steps and draws."""

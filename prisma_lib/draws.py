@@ -36,7 +36,6 @@ class Draws:
     Args:
         numbers: Number of each image in the run.
         tasks: Positions in `TASKS`, on the CPU.
-        rates: Share of observed points if the task is sparse, on the CPU.
         sigma: Noise levels, on the CPU.
         mask: 1 where observed, for both fields, on the device of the training.
         noise: Noise of unit variance with the diffusion's covariance, likewise.
@@ -45,7 +44,6 @@ class Draws:
 
     numbers: range
     tasks: Int[Tensor, " b"]
-    rates: Float[Tensor, " b"]
     sigma: Levels
     mask: Pair
     noise: Pair
@@ -90,7 +88,7 @@ def draw(
     white = (sum(pde.channels), *noise.white_shape)
     eps = noise.colour(normal(config.seed, numbers, white, "training noise"))
     noisy = _sensors(config, pde, numbers, device) if config.noise_max else None
-    return Draws(numbers, tasks, rates, sigma, mask, eps, noisy)
+    return Draws(numbers, tasks, sigma, mask, eps, noisy)
 
 
 def choose(

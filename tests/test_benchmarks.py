@@ -68,8 +68,9 @@ def test_everybody_answers_the_same_problems_and_prisma_those_of_the_slow(contes
         for n in (9, 8)
     )
     assert torch.equal(whole.errors()[:8], few.errors())
-    solver, cell = contest.prisma(), [("forward", "full")]
-    (alone,) = judge.judge(solver, contest.problems.first(8), cell, method="PRISMA")
+    cell = ("forward", "full")
+    solver = contest.solvers(cell)["PRISMA"]
+    (alone,) = judge.judge(solver, contest.problems.first(8), [cell], method="PRISMA")
     assert few.rows()[0]["value"] == alone["value"]
 
 

@@ -28,7 +28,7 @@ def test_two_processes_draw_what_one_would():
     )
 
     assert [*first.numbers, *second.numbers] == [*whole.numbers] == [*range(24, 32)]
-    for name in ("tasks", "rates", "sigma", "mask", "noise"):
+    for name in ("tasks", "sigma", "mask", "noise"):
         pair = torch.cat([getattr(first, name), getattr(second, name)])
         assert torch.equal(pair, getattr(whole, name)), name
 
@@ -113,7 +113,7 @@ def test_two_processes_draw_the_groups_that_one_would():
         drawn(NOISY, 3, part) for part in (None, range(12), range(12, 32))
     )
 
-    for name in ("tasks", "rates", "sigma", "mask", "noise"):
+    for name in ("tasks", "sigma", "mask", "noise"):
         pair = torch.cat([getattr(first, name), getattr(second, name)])
         assert torch.equal(pair, getattr(whole, name)), name
     for name in ("values", "sd"):

@@ -190,9 +190,8 @@ def test_the_exact_posterior_stands_beside_that_of_the_model(folder):
     sds = [state.noise * sd for sd in load(state.model).statistics.std]
     exact = gaussian_posterior(pde, found.seen, tuple(sds))
     torch.testing.assert_close(found.exact[0], torch.cat(exact.mean(), 1))
-    assert posteriors.draw(state).axes[-1].get_legend().get_texts()[-1].get_text() == (
-        "exact"
-    )
+    histogram = posteriors.EXPLORER.draw(state).axes[-1]
+    assert histogram.get_legend().get_texts()[-1].get_text() == "exact"
 
 
 def test_sensors_are_nested_and_follow_the_hand(folder):

@@ -33,7 +33,7 @@ from prisma_lib.fields import keyed_uniform
 from prisma_lib.observe import Observation, Pair
 from prisma_lib.plots import Panel
 
-__all__ = ["State", "draw", "sensors"]
+__all__ = ["State", "sensors"]
 
 Points = tuple[tuple[int, int], ...]
 MEASURED = "measured"  # begins the title of the field that can be touched
@@ -210,15 +210,3 @@ def _draw_row(
 
 
 EXPLORER = Playground()
-
-
-def draw(state: State) -> Still:
-    """Draws the sensors and the posterior that they lead to.
-
-    Args:
-        state: Where sensors stand, and how the posterior is drawn.
-
-    Raises:
-        CheckpointError: When there is no such model.
-    """
-    return EXPLORER.draw(state)

@@ -35,7 +35,7 @@ from prisma_lib.observe import Observation, Pair
 from prisma_lib.plots import Panel
 from prisma_lib.posterior import gaussian_posterior, is_gaussian
 
-__all__ = ["Posterior", "State", "draw"]
+__all__ = ["Posterior", "State"]
 
 One = Float[Tensor, "1 c x y"]  # both fields of one problem
 
@@ -201,15 +201,3 @@ def _histogram(
 
 
 EXPLORER = Posteriors()
-
-
-def draw(state: State) -> Still:
-    """Draws a posterior.
-
-    Args:
-        state: What is asked, and which draw and point are shown.
-
-    Raises:
-        CheckpointError: When there is no such model.
-    """
-    return EXPLORER.draw(state)
