@@ -21,12 +21,11 @@ T = TypeVar("T")
 FAR_OUT, NARROW, MANY = 30.0, 0.05, 32
 
 
-def check_seed(seed: object, name: str = "seed") -> int:
+def check_seed(seed: object) -> int:
     """Returns the seed if it is one.
 
     Args:
         seed: What was given.
-        name: What to call it in the message.
 
     Returns:
         The seed, a whole number in [0, 2^63).
@@ -36,11 +35,11 @@ def check_seed(seed: object, name: str = "seed") -> int:
     """
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer):
         raise ConfigError(
-            f"{name}={seed!r} is a {type(seed).__name__}: give a whole number in "
+            f"seed={seed!r} is a {type(seed).__name__}: give a whole number in "
             "[0, 2^63), such as 0"
         )
     if not 0 <= seed < 2**63:
-        raise ConfigError(f"{name}={seed}: give a whole number in [0, 2^63), such as 0")
+        raise ConfigError(f"seed={seed}: give a whole number in [0, 2^63), such as 0")
     return int(seed)
 
 

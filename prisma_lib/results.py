@@ -140,12 +140,12 @@ def spoken(row: Mapping[str, Any]) -> str:
     return f"{value:.3g} % [{low:.3g}, {high:.3g}]"
 
 
-def missing(row: Mapping[str, Any], column: str = "value") -> str:
-    """Says why a row has no number in a column; an empty text where it has one."""
-    if number(row, column) is not None:
+def missing(row: Mapping[str, Any]) -> str:
+    """Says why a row has no number; an empty text where it has one."""
+    if number(row) is not None:
         return ""
-    given = str(row.get(column, "")).strip()
-    return f"{column} is {given}" if given else f"no {column} was recorded"
+    given = str(row.get("value", "")).strip()
+    return f"value is {given}" if given else "no value was recorded"
 
 
 def write_metrics(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:

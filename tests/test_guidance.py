@@ -73,7 +73,7 @@ def exactly_guided(steps, y):
         return (moment.sigma - sigmas[moment.step]) * moment.sigma * likelihood
 
     noise = torch.cat([unit, torch.zeros(1, 4, dtype=torch.float64)])
-    for state in guided_heun(denoise, noise.view(5, 1, 2, 2), schedule, loss):
+    for state in guided_heun(denoise, noise.view(5, 1, 2, 2), schedule, loss, 1.0):
         x = state.x.flatten(1)
     return x[4], (x[:4] - x[4])
 

@@ -99,7 +99,7 @@ def guided_heun(
     noise: Pair,
     schedule: Schedule,
     loss: Callable[[Moment, Pair], Losses | None],
-    stretch: Float[Tensor, "1 c 1 1"] | float = 1.0,
+    stretch: Float[Tensor, "1 c 1 1"] | float,
 ) -> Iterator[State]:
     """Integrates the probability-flow equation with a pull after every step.
 
