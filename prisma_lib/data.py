@@ -17,12 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from prisma_lib import pdes
-from prisma_lib.audit import Report, verify
+from prisma_lib.audit import verify
 from prisma_lib.errors import ConfigError, exit_status
 from prisma_lib.importers import KINDS, ORDERS, PUBLIC, import_files
 from prisma_lib.making import SHARD, make
-from prisma_lib.pdes.base import Statistics
-from prisma_lib.reading import Problems, check_disjoint, load
+from prisma_lib.reading import check_disjoint, load
 from prisma_lib.splits import (
     SPLITS,
     problems,
@@ -34,9 +33,6 @@ from prisma_lib.splits import (
 
 __all__ = [
     "SPLITS",
-    "Problems",
-    "Report",
-    "Statistics",
     "check_disjoint",
     "load",
     "make",

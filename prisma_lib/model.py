@@ -20,7 +20,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from prisma_lib.denoiser import Denoiser, check_grid, place, places
+from prisma_lib.denoiser import Denoiser, place, places
 from prisma_lib.edm import Levels, Schedule, precondition
 from prisma_lib.lifts import corrections
 from prisma_lib.nn.spectral import kept_modes
@@ -31,7 +31,7 @@ from prisma_lib.pdes.base import PDE, Field, Interior, Statistics
 from prisma_lib.presets import ModelConfig
 from prisma_lib.units import Told
 
-__all__ = ["ModelConfig", "Prisma", "check_grid"]
+__all__ = ["ModelConfig", "Prisma"]
 
 RESIDUAL_SCALARS = 2
 
