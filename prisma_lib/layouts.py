@@ -9,22 +9,20 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float
-from numpy.typing import NDArray
 from torch import Tensor
 
 from prisma_lib import matlab
 from prisma_lib.diffusionpde import SCALING
 from prisma_lib.errors import ConfigError, DataError, PrismaError, unknown_name
+from prisma_lib.matlab import Array
 from prisma_lib.pdes.base import PDE, Field
 from prisma_lib.spectral import resample
 from prisma_lib.splits import BATCH
 
-Array = NDArray[Any]
 Pairs = Iterator[tuple[Field, Field]]
 
 ORDERS = ("au", "ua")

@@ -34,14 +34,15 @@ _SIGNS = (
 )
 
 
-def per_draw(width: int, shape: tuple[int, int]) -> int:
+def per_draw(width: int, shape: tuple[int, int], maps: int = MAPS) -> int:
     """Estimates the bytes that a network call takes for one draw, from above.
 
     Args:
         width: Channels of the finest level.
         shape: Points per axis.
+        maps: Feature maps of the finest level that are held at once, of float32.
     """
-    return MAPS * 4 * width * shape[0] * shape[1]
+    return maps * 4 * width * shape[0] * shape[1]
 
 
 def free(device: torch.device) -> float:

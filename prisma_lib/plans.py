@@ -143,11 +143,11 @@ def chosen(cells: Sequence[Cell], patterns: Sequence[str]) -> list[Cell]:
     return [cell for cell in cells if cell.full_name in found]
 
 
-def read_base(path: Path | str, scale: str, known: Collection[str]) -> Values:
+def base_of(plan: Document, scale: str, known: Collection[str]) -> Values:
     """Merges what a plan says at a scale, without its grid.
 
     Args:
-        path: The plan.
+        plan: The plan.
         scale: Name of the scale.
         known: Names that the reader knows: others are left out of the scale file.
 
@@ -155,13 +155,8 @@ def read_base(path: Path | str, scale: str, known: Collection[str]) -> Values:
         Values of base < the scale file < the plan's own values for the scale.
 
     Raises:
-        ConfigError: When the plan or the scale cannot be used.
+        ConfigError: When the scale cannot be used.
     """
-    return base_of(read(Path(path)), scale, known)
-
-
-def base_of(plan: Document, scale: str, known: Collection[str]) -> Values:
-    """Merges what a plan that was read says at a scale; see `read_base`."""
     sizes = scale_values(plan.path.parent / "scales", scale)
     return {
         **plan.content.get("base", {}),
@@ -171,10 +166,18 @@ def base_of(plan: Document, scale: str, known: Collection[str]) -> Values:
 
 
 def read_training(path: Path | str, scale: str) -> Values:
-    """Returns the training settings of a plan at a scale; see `read_base`."""
+    """Returns the training settings of a plan at a scale; see `base_of`.
+
+    Raises:
+        ConfigError: When the plan or the scale cannot be used.
+    """
+    return _training(read(Path(path)), scale)
+
+
+def _training(plan: Document, scale: str) -> Values:
     from prisma_lib.training import TrainConfig
 
-    return read_base(path, scale, [entry.name for entry in fields(TrainConfig)])
+    return base_of(plan, scale, [entry.name for entry in fields(TrainConfig)])
 
 
 def read_trainings(path: Path | str, scale: str) -> dict[str, Values]:
@@ -187,7 +190,8 @@ def read_trainings(path: Path | str, scale: str) -> dict[str, Values]:
     Raises:
         ConfigError: When the plan or the scale cannot be used.
     """
-    plan, common = read(Path(path)), read_training(path, scale)
+    plan = read(Path(path))
+    common = _training(plan, scale)
     own = common.get("name", plan.path.stem)
     found: dict[str, Values] = {}
     for varied in variations(plan):

@@ -24,16 +24,14 @@ from prisma_lib import checkpoints, data, evaluate, results
 from prisma_lib.baselines.guidance import Weights
 from prisma_lib.baselines.guided import RESIDUALS, GuidedSolver
 from prisma_lib.baselines.prior import Prior
-from prisma_lib.cells import Benchmark, benchmark, cells, observation_of
+from prisma_lib.cells import Benchmark, Cell, benchmark, cells, observation_of
 from prisma_lib.checks import check_count
 from prisma_lib.errors import CheckpointError, NumericsError, exit_status
-from prisma_lib.pdes.base import Direction
 
 PROBLEMS, TRIES = 16, 9
 STEP = 1.0  # decades of the first moves
 FIRST, HOPELESS = 4, 1.5  # problems at first; error there, in units of the best one
 
-Cell = tuple[Direction, str]
 Point = tuple[float, ...]  # decimal logarithms of factors
 Record = dict[str, Any]
 

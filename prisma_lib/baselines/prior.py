@@ -6,14 +6,13 @@ from typing import Any, ClassVar
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from prisma_lib import memory
 from prisma_lib.baselines.base import Baseline
 from prisma_lib.denoiser import Denoiser
 from prisma_lib.edm import Levels, precondition
 from prisma_lib.observe import Pair
 from prisma_lib.pdes.base import PDE, Statistics
 from prisma_lib.units import Told
-
-BYTES = 4  # of a number in float32
 
 
 class Prior(Denoiser, Baseline):
@@ -76,5 +75,4 @@ class Prior(Denoiser, Baseline):
 
     def per_draw(self, shape: tuple[int, int]) -> int:
         """Estimates the bytes that a guided step takes for one draw, from above."""
-        width: int = self.config.widths[0]
-        return self.maps * BYTES * width * shape[0] * shape[1]
+        return memory.per_draw(self.config.widths[0], shape, self.maps)
