@@ -28,6 +28,19 @@ def untyped(monkeypatch):
     monkeypatch.setattr(config, "jaxtyping_disable", True)
 
 
+@pytest.fixture
+def field():
+    """Three fields of white noise, of one channel and 8 x 8 points."""
+    return torch.randn(3, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.fixture
+def mask():
+    """Half of the points of such fields."""
+    draws = torch.rand(3, 1, 8, 8, generator=torch.Generator().manual_seed(1))
+    return (draws < 0.5).float()
+
+
 @pytest.fixture(scope="session")
 def kept(tmp_path_factory):
     return tmp_path_factory.mktemp("kept")

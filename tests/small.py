@@ -1,10 +1,11 @@
-"""What several test files build: every equation's variants, a network of noise."""
+"""What several test files build: variants of equations, a network, observations."""
 
 import pytest
 import torch
 
 from prisma_lib import data, pdes
 from prisma_lib.model import ModelConfig, Prisma
+from prisma_lib.observe import Observation
 
 VARIANTS = [
     pytest.param((name, options), id="-".join([name, *options]))
@@ -20,3 +21,11 @@ def network(pde):
     model = Prisma(pde, ModelConfig.preset("tiny"), statistics).eval()
     torch.nn.init.normal_(model.backbone.project.weight, std=0.05)
     return model.requires_grad_(False)
+
+
+def random_observation(pde, rate, num=3):
+    """Observes a share of the points of both fields of the first test problems."""
+    a, u = data.problems(pde, num)
+    draws = torch.rand(2, *a.shape, generator=torch.Generator().manual_seed(0))
+    masks = (draws < rate).float()
+    return Observation(a * masks[0], u * masks[1], *masks)

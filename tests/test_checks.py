@@ -21,17 +21,6 @@ def pde():
     return pdes.load("poisson", size=SIZE)
 
 
-@pytest.fixture
-def field():
-    return torch.randn(3, 1, SIZE, SIZE, generator=torch.Generator().manual_seed(0))
-
-
-@pytest.fixture
-def mask():
-    draws = torch.rand(3, 1, SIZE, SIZE, generator=torch.Generator().manual_seed(1))
-    return (draws < 0.5).float()
-
-
 def equal(first, second):
     pairs = zip(dataclasses.astuple(first), dataclasses.astuple(second), strict=True)
     return all(torch.equal(one, other) for one, other in pairs)

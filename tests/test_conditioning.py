@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 import torch
 from scipy.fft import idctn
+from small import random_observation
 
-from prisma_lib import data
-from prisma_lib.observe import Observation
 from prisma_lib.pdes import load
 from prisma_lib.posterior import gaussian_posterior
 
@@ -32,14 +31,6 @@ def dense_map(name, n):
     inner = a[:, 1:-1, 1:-1].reshape(n * n, -1)
     u[:, 1:-1, 1:-1] = np.linalg.solve(laplacian, inner.T).T.reshape(-1, n - 2, n - 2)
     return np.concatenate([a.reshape(n * n, -1), u.reshape(n * n, -1)], 1).T
-
-
-def random_observation(pde, rate, num=3):
-    a, u = data.problems(pde, num)
-    masks = (
-        torch.rand(2, *a.shape, generator=torch.Generator().manual_seed(0)) < rate
-    ).float()
-    return Observation(a * masks[0], u * masks[1], *masks)
 
 
 def flat(fields):

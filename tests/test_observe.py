@@ -17,17 +17,6 @@ def pde():
     return pdes.load("poisson", size=SIZE)
 
 
-@pytest.fixture
-def field():
-    return torch.randn(3, 1, SIZE, SIZE, generator=torch.Generator().manual_seed(0))
-
-
-@pytest.fixture
-def mask():
-    draws = torch.rand(3, 1, SIZE, SIZE, generator=torch.Generator().manual_seed(1))
-    return (draws < 0.5).float()
-
-
 def test_repeat_puts_draw_s_of_problem_j_at_s_times_batch_plus_j(pde, field, mask):
     seen = observation(pde, a=field, u=field, mask_u=mask)
 

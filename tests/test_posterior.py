@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from small import random_observation
 
 from prisma_lib import data, evaluate, metrics
 from prisma_lib.errors import ConfigError, ShapeError
@@ -14,14 +15,6 @@ from prisma_lib.solve import Solver
 
 TASKS = ("full_forward", "full_inverse", "sparse_forward", "sparse_inverse")
 NAMES = ("poisson", "helmholtz")
-
-
-def random_observation(pde, rate, num=3):
-    a, u = data.problems(pde, num)
-    masks = (
-        torch.rand(2, *a.shape, generator=torch.Generator().manual_seed(0)) < rate
-    ).float()
-    return Observation(a * masks[0], u * masks[1], *masks)
 
 
 @pytest.mark.parametrize("name", NAMES)
