@@ -43,7 +43,11 @@ class Where:
 
 
 def check(where: Where) -> None:
-    """Refuses a place that contradicts itself, before anything is started."""
+    """Refuses a place that contradicts itself, before anything is started.
+
+    Raises:
+        ConfigError: When a number is impossible, or two options exclude each other.
+    """
     if where.jobs is not None:
         check_count("--jobs", where.jobs, 1, 2)
     given = [name for name in ("gpus", "scheduler", "slurm") if getattr(where, name)]
@@ -61,7 +65,11 @@ def cpu_threads() -> int:
 
 
 def configure() -> None:
-    """Imports Dask and sets what sweeps need of it."""
+    """Imports Dask and sets what sweeps need of it.
+
+    Raises:
+        ConfigError: When it is not installed (exit code 4).
+    """
     try:
         import dask
 

@@ -175,7 +175,11 @@ class Pool:
 
 
 def verdict(future: Any, job: Job) -> Run:
-    """Returns how a run ended whose task has ended, also when its worker died."""
+    """Returns how a run ended whose task has ended, also when its worker died.
+
+    Raises:
+        RunDirError: When its folder cannot be written, or has lost its record.
+    """
     if future.status == "finished":
         run: Run = future.result()
         if run.identity != runs.identity(job.source, job.parameters):

@@ -204,7 +204,11 @@ def parameters_of(source: Path) -> dict[str, Parameter]:
 
 
 def from_cells(cells: list[str], name: str) -> dict[str, Parameter]:
-    """Reads the cells with the tag `parameters`, of which there must be one."""
+    """Reads the cells with the tag `parameters`, of which there must be one.
+
+    Raises:
+        ConfigError: When there is none or a second one, or it cannot be read.
+    """
     if len(cells) != 1:
         raise ConfigError(
             f"{name} has {len(cells)} cells with the tag `parameters`: exactly one is "

@@ -96,7 +96,11 @@ def cells(path: Path, scale: str) -> list[Cell]:
 
 
 def read(path: Path) -> Document:
-    """Reads a plan and refuses unknown keys and values of a wrong kind."""
+    """Reads a plan and refuses unknown keys and values of a wrong kind.
+
+    Raises:
+        ConfigError: When it is missing or no such plan, or its name cannot be used.
+    """
     if not SLUG.fullmatch(path.stem):
         raise ConfigError(
             f"{path.name!r}: name a plan with at most 60 letters, digits, - and _"
@@ -206,14 +210,22 @@ def read_trainings(path: Path | str, scale: str) -> dict[str, Values]:
 
 
 def scale_values(folder: Path, scale: str) -> Values:
-    """Reads the sizes of a scale."""
+    """Reads the sizes of a scale.
+
+    Raises:
+        ConfigError: When there is no such scale, or its file cannot be read.
+    """
     if scale not in SCALES:
         raise unknown_name("scale", scale, SCALES)
     return strictyaml.read(folder / f"{scale}.yaml").content
 
 
 def included(plan: Document) -> list[Path]:
-    """Lists the plans that a plan includes; an included plan includes no other."""
+    """Lists the plans that a plan includes; an included plan includes no other.
+
+    Raises:
+        ConfigError: When they are none, named twice, elsewhere, or include others.
+    """
     folder, names = plan.path.parent, [str(name) for name in plan.content["include"]]
     parts = [folder / f"{name.removesuffix('.yaml')}.yaml" for name in names]
     if not parts or len({*parts}) < len(parts):
@@ -230,7 +242,11 @@ def included(plan: Document) -> list[Path]:
 
 
 def merged(plan: Document, scale: str) -> Iterator[Cell]:
-    """Yields the runs of a plan without includes, each with all its values."""
+    """Yields the runs of a plan without includes, each with all its values.
+
+    Raises:
+        ConfigError: When it names no notebook, or values that this does not take.
+    """
     path, name = plan.path, plan.content.get("notebook", "")
     if not SLUG.fullmatch(name):
         raise ConfigError(

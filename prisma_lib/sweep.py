@@ -188,7 +188,11 @@ def abandon(folder: Path) -> None:
 
 
 def stop_when_full(run: runs.Run) -> None:
-    """Ends a sweep whose disk is full: all other runs would fail too."""
+    """Ends a sweep whose disk is full: all other runs would fail too.
+
+    Raises:
+        RunDirError: When it is.
+    """
     if run.out_of_space:
         raise RunDirError(
             f"the disk is full ({board.reason(run)}): make space, then the same "

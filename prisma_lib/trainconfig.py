@@ -199,7 +199,11 @@ class TrainConfig:
 
 
 def check_mapping(name: str, value: object) -> None:
-    """Refuses settings of settings that are no mapping."""
+    """Refuses settings of settings that are no mapping.
+
+    Raises:
+        ConfigError: When they are something else; `None` passes.
+    """
     if value is not None and not isinstance(value, dict):
         raise ConfigError(
             f"{name}={value!r}: give a mapping such as {name}: {{NAME: VALUE}}"
@@ -207,7 +211,11 @@ def check_mapping(name: str, value: object) -> None:
 
 
 def check_finite(name: str, value: object) -> None:
-    """Refuses a setting that is no finite number."""
+    """Refuses a setting that is no finite number.
+
+    Raises:
+        ConfigError: When it is anything else, also `True`.
+    """
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if not number or not math.isfinite(value):  # type: ignore[arg-type]
         raise ConfigError(f"{name}={value!r}: give a finite number")

@@ -82,7 +82,11 @@ def headline(q: Question) -> str:
 
 
 def stamp(name: str) -> tuple[str, int]:
-    """Identifies the weights that a name stands for now."""
+    """Identifies the weights that a name stands for now.
+
+    Raises:
+        CheckpointError: When there are none, or they cannot be read.
+    """
     weights = checkpoints.find(name) / checkpoints.WEIGHTS
     try:
         return str(weights), weights.stat().st_mtime_ns
@@ -163,6 +167,11 @@ def path(q: Question, seen: Observation, draws: int = 1) -> Iterator[State]:
         q: The question.
         seen: What is seen of one problem.
         draws: Number of draws.
+
+    Raises:
+        CheckpointError: When the model cannot be read.
+        ConfigError: When the seed or a setting of the sampler is impossible.
+        NumericsError: When a draw becomes non-finite; names the step.
     """
     model = model_of(q.model)
     solver = PrismaSolver(model, Schedule(q.steps), q.sampler)
