@@ -16,7 +16,7 @@ from prisma_lib import devices, methods, pdes
 from prisma_lib.errors import CheckpointError, PrismaError
 from prisma_lib.files import write_atomically, write_json
 from prisma_lib.model import Prisma
-from prisma_lib.pdes.base import Statistics
+from prisma_lib.splits import checked_statistics
 from prisma_lib.tensorfile import check_fit, pack, unpack
 from prisma_lib.units import Normalised
 
@@ -175,15 +175,11 @@ def build(card: Card, source: Path) -> Normalised:
         CheckpointError: When the card's settings make no model.
     """
     try:
-        equation, statistics = card["pde"], card["statistics"]
+        equation = card["pde"]
         problem = pdes.load(
             equation["name"], size=equation["size"], **equation["options"]
         )
-        numbers = Statistics(
-            tuple(statistics["mean"]),
-            tuple(statistics["std"]),
-            statistics["residual_rms"],
-        )
+        numbers = checked_statistics(card["statistics"], "card")
         network = methods.network(card["method"])
         return network(problem, network.settings.from_dict(card["model"]), numbers)
     except (KeyError, TypeError, PrismaError) as error:

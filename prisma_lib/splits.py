@@ -245,10 +245,10 @@ def checked_statistics(values: Mapping[str, Any], source: object) -> Statistics:
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(
             f"{source}: statistics are missing or damaged ({error!r}): mean and std of "
-            "a and u and residual_rms are needed; make the data again"
+            "a and u and residual_rms are needed; make it again"
         ) from error
     if not all(map(math.isfinite, (*found.mean, *found.std, found.residual_rms))):
-        raise DataError(f"{source}: statistics are not finite; make the data again")
+        raise DataError(f"{source}: statistics are not finite; make it again")
     # float32 rounding of a constant field leaves about 1e-7 of its mean.
     for name, mean, std in zip("au", found.mean, found.std, strict=True):
         if std <= 1e-6 * abs(mean):

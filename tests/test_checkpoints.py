@@ -109,6 +109,16 @@ def test_a_damaged_card_is_refused(folder, text):
         checkpoints.load(folder)
 
 
+@pytest.mark.parametrize("std", [[0.29], [0.29, 0.0], [0.29, float("inf")]])
+def test_a_card_whose_statistics_normalise_nothing_is_refused(folder, std):
+    card = checkpoints.read_card(folder)
+    card["statistics"]["std"] = std
+    (folder / "card.json").write_text(json.dumps(card))
+
+    with pytest.raises(CheckpointError, match=r"the card makes no model: card: "):
+        checkpoints.load(folder)
+
+
 def test_a_newer_format_is_refused(folder):
     card = checkpoints.read_card(folder) | {"format": 99}
     checkpoints.write_card(folder, card)
