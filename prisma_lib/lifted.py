@@ -77,6 +77,10 @@ class PrismaL(Prisma):
         """Number of states whose residual the network sees."""
         return 2 if self.config.residual_state == "both" else 1
 
+    def prepare(self) -> None:
+        """Makes what lifts of its equation share."""
+        lifts.prepare(self.pde, self.mean.device)
+
     def told(self, x_0: Pair, mask: Pair, sensors: SensorNoise | None = None) -> Told:
         """Returns values at sensors, their lift, its doubt, and the noise of sensors.
 

@@ -246,6 +246,7 @@ class PrismaSolver(DiffusionSolver):
         check_max_batch(self.max_batch)
         self.model.check_schedule(self.schedule, self.sampler)
         _ = self._network  # which checks the other two settings
+        self.model.prepare()
 
     @cached_property
     def _network(self) -> Prisma:

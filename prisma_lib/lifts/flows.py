@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from prisma_lib.flows import finer, march, runge_kutta, turning_speed
+from prisma_lib.flows import STABLE, finer, march, runge_kutta, turning_speed
 from prisma_lib.lifts.estimates import (
     error_of,
     estimate,
@@ -28,7 +28,6 @@ from prisma_lib.spectral import resample
 from prisma_lib.steps import OneStep
 
 _STEPS = 2  # of the classical Runge-Kutta method to a frame
-_STABLE = 2.5  # radians in a step
 _MOST_GAIN = math.log(100)
 
 State = Float[Tensor, "b 1 x y"]
@@ -91,7 +90,7 @@ def earlier(pde: OneStep, u: Values) -> State:
 
 def _is_fast(pde: OneStep, w: State) -> Problems:
     speed = turning_speed(resample(w[:, 0], finer(pde.grid).shape), finer(pde.grid))
-    return speed * pde.interval > _STABLE * _STEPS
+    return speed * pde.interval > STABLE * _STEPS
 
 
 def _march(pde: OneStep, w: State, interval: float, frames: int) -> Values:
