@@ -39,7 +39,6 @@ import matplotlib.pyplot as plt
 from IPython.display import Markdown, display
 
 from prisma_lib import benchmarks, charts, checkpoints, galleries, verdicts
-from prisma_lib.results import write_metrics
 
 # %% tags=["parameters"]
 model_name: str = "darcy-32"  # a model, or the folder of one
@@ -202,11 +201,7 @@ display(Markdown(verdicts.measured(rows, "spectral_power_error")))
 # worse, and every cell is better than the mean field.
 
 # %%
-value = {
-    (entry.direction, entry.regime): entry.value
-    for entry in entries
-    if entry.usual and (entry.method, entry.steps) == ("PRISMA", steps)
-}
+value = verdicts.errors(entries, "PRISMA", steps)
 assert value.keys() == {*cells}
 solved = [entry.value for entry in entries if entry.method == "numerical solver"]
 assert max(solved, default=0.0) < 1e-3
@@ -223,10 +218,6 @@ if scale == "cpu" and (model_name, n, steps, seed) == ("darcy-32", 128, 20, 0):
         assert abs(value[direction, regime] / percent - 1) < 0.05
 
 # %%
-folder = Path(out)
-folder.mkdir(parents=True, exist_ok=True)
-thumbnail.savefig(folder / "errors.png")
-write_metrics(folder / "metrics.json", rows)
-contest.shelf.clear()
+contest.finish(Path(out), rows, thumbnail)
 card = checkpoints.read_card(checkpoints.find(model_name))
 print(f"model {card['name']}, {card['parameters']:,} parameters")

@@ -36,7 +36,6 @@ import matplotlib.pyplot as plt
 from IPython.display import Markdown, display
 
 from prisma_lib import benchmarks, charts, checkpoints, galleries, verdicts
-from prisma_lib.results import write_metrics
 
 # %% tags=["parameters"]
 model_name: str = "poisson-32"  # a model, or the folder of one
@@ -200,17 +199,9 @@ display(Markdown(verdicts.measured(rows, "spectral_power_error")))
 # exact posterior by more than chance. At laptop scale more information is never worse.
 
 # %%
-value = {
-    (entry.direction, entry.regime): entry.value
-    for entry in entries
-    if entry.usual and (entry.method, entry.steps) == ("PRISMA", steps)
-}
+value = verdicts.errors(entries, "PRISMA", steps)
 assert value.keys() == {*cells}
-floor = {
-    (entry.direction, entry.regime): entry.value
-    for entry in entries
-    if entry.method == "exact posterior" and entry.draws == samples
-}
+floor = verdicts.errors(entries, "exact posterior", draws=samples)
 for place, error in value.items():
     assert error > 0.9 * floor.get(place, 0.0)
 solved = [entry.value for entry in entries if entry.method == "numerical solver"]
@@ -220,10 +211,6 @@ if scale != "smoke" and {"full", "sparse"} <= {*regimes}:
         assert value[direction, "full"] < value[direction, "sparse"]
 
 # %%
-folder = Path(out)
-folder.mkdir(parents=True, exist_ok=True)
-thumbnail.savefig(folder / "errors.png")
-write_metrics(folder / "metrics.json", rows)
-contest.shelf.clear()
+contest.finish(Path(out), rows, thumbnail)
 card = checkpoints.read_card(checkpoints.find(model_name))
 print(f"model {card['name']}, {card['parameters']:,} parameters")

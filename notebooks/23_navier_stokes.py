@@ -36,7 +36,6 @@ import matplotlib.pyplot as plt
 from IPython.display import Markdown, display
 
 from prisma_lib import benchmarks, charts, checkpoints, galleries, verdicts
-from prisma_lib.results import write_metrics
 
 # %% tags=["parameters"]
 model_name: str = "navier_stokes-32"  # a model, or the folder of one
@@ -190,29 +189,19 @@ plt.show()
 # fields, and the mean field in every cell.
 
 # %%
-value = {
-    (entry.direction, entry.regime): entry.value
-    for entry in entries
-    if entry.usual and (entry.method, entry.steps) == ("PRISMA", steps)
-}
+value = verdicts.errors(entries, "PRISMA", steps)
 assert value.keys() == {*cells}
 solved = [entry.value for entry in entries if entry.method == "numerical solver"]
 assert max(solved, default=0.0) < 1e-2
 if scale != "smoke" and {"full", "sparse"} <= {*regimes}:
-    still, mean = (
-        {(e.direction, e.regime): e.value for e in entries if e.method == method}
-        for method in ("persistence", "mean field")
-    )
+    rest = ("persistence", "mean field")
+    still, mean = (verdicts.errors(entries, method) for method in rest)
     for direction in directions:
         assert value[direction, "full"] < value[direction, "sparse"]
         assert value[direction, "full"] < still[direction, "full"]
     assert all(error < mean[place] for place, error in value.items())
 
 # %%
-folder = Path(out)
-folder.mkdir(parents=True, exist_ok=True)
-thumbnail.savefig(folder / "errors.png")
-write_metrics(folder / "metrics.json", rows)
-contest.shelf.clear()
+contest.finish(Path(out), rows, thumbnail)
 card = checkpoints.read_card(checkpoints.find(model_name))
 print(f"model {card['name']}, {card['parameters']:,} parameters")

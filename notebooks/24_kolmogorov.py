@@ -38,7 +38,6 @@ import matplotlib.pyplot as plt
 from IPython.display import Markdown, display
 
 from prisma_lib import benchmarks, charts, checkpoints, galleries, verdicts
-from prisma_lib.results import write_metrics
 
 # %% tags=["parameters"]
 model_name: str = "kolmogorov-32"  # a model, or the folder of one
@@ -192,30 +191,18 @@ plt.show()
 # PRISMA errs at most 0.6 times as much as persistence on whole fields.
 
 # %%
-value = {
-    (entry.direction, entry.regime): entry.value
-    for entry in entries
-    if entry.usual and (entry.method, entry.steps) == ("PRISMA", steps)
-}
+value = verdicts.errors(entries, "PRISMA", steps)
 assert value.keys() == {*cells}
 solved = [entry.value for entry in entries if entry.method == "numerical solver"]
 if scale != "smoke" and solved:
     assert min(solved) > 0.5
 if scale != "smoke" and {"full", "sparse"} <= {*regimes}:
-    still = {
-        entry.direction: entry.value
-        for entry in entries
-        if (entry.method, entry.regime) == ("persistence", "full")
-    }
+    still = verdicts.errors(entries, "persistence")
     for direction in directions:
         assert value[direction, "full"] < value[direction, "sparse"]
-        assert value[direction, "full"] < 0.6 * still[direction]
+        assert value[direction, "full"] < 0.6 * still[direction, "full"]
 
 # %%
-folder = Path(out)
-folder.mkdir(parents=True, exist_ok=True)
-thumbnail.savefig(folder / "errors.png")
-write_metrics(folder / "metrics.json", rows)
-contest.shelf.clear()
+contest.finish(Path(out), rows, thumbnail)
 card = checkpoints.read_card(checkpoints.find(model_name))
 print(f"model {card['name']}, {card['parameters']:,} parameters")

@@ -44,7 +44,6 @@ from prisma_lib import (
     plots,
     verdicts,
 )
-from prisma_lib.results import write_metrics
 
 # %% tags=["parameters"]
 model_name: str = "eikonal-32"  # a model, or the folder of one
@@ -209,11 +208,7 @@ plt.show()
 # worse, and PRISMA errs by at most 6 % of the distance to a whole shape.
 
 # %%
-value = {
-    (entry.direction, entry.regime): entry.value
-    for entry in entries
-    if entry.usual and (entry.method, entry.steps) == ("PRISMA", steps)
-}
+value = verdicts.errors(entries, "PRISMA", steps)
 assert value.keys() == {*cells}
 assert torch.equal((contest.problems.u < 0).float(), contest.problems.a)
 exact = {
@@ -228,10 +223,6 @@ if scale != "smoke" and {"full", "sparse"} <= {*regimes}:
     assert value.get(("forward", "full"), 0) < 6
 
 # %%
-folder = Path(out)
-folder.mkdir(parents=True, exist_ok=True)
-thumbnail.savefig(folder / "errors.png")
-write_metrics(folder / "metrics.json", rows)
-contest.shelf.clear()
+contest.finish(Path(out), rows, thumbnail)
 card = checkpoints.read_card(checkpoints.find(model_name))
 print(f"model {card['name']}, {card['parameters']:,} parameters")

@@ -41,7 +41,6 @@ from prisma_lib import (
     plots,
     verdicts,
 )
-from prisma_lib.results import write_metrics
 
 # %% tags=["parameters"]
 model_name: str = "burgers-32"  # a model, or the folder of one
@@ -190,11 +189,7 @@ plt.show()
 # less than half as much as the mean field.
 
 # %%
-value = {
-    (entry.direction, entry.regime): entry.value
-    for entry in entries
-    if entry.usual and (entry.method, entry.steps) == ("PRISMA", steps)
-}
+value = verdicts.errors(entries, "PRISMA", steps)
 assert value.keys() == {*asked}
 solved = [entry.value for entry in entries if entry.method == "numerical solver"]
 assert max(solved, default=0.0) < 1e-2
@@ -202,18 +197,10 @@ if scale != "smoke" and {"full", "sparse"} <= {*regimes}:
     for direction in {*directions} - {"reconstruct"}:
         assert value[direction, "full"] < value[direction, "sparse"]
     place = ("reconstruct", "sparse")
-    mean = [
-        entry.value
-        for entry in entries
-        if (entry.direction, entry.regime, entry.method) == (*place, "mean field")
-    ]
-    assert all(value[place] < error / 2 for error in mean if place in value)
+    mean = verdicts.errors(entries, "mean field")
+    assert place not in value or value[place] < mean[place] / 2
 
 # %%
-folder = Path(out)
-folder.mkdir(parents=True, exist_ok=True)
-thumbnail.savefig(folder / "errors.png")
-write_metrics(folder / "metrics.json", rows)
-contest.shelf.clear()
+contest.finish(Path(out), rows, thumbnail)
 card = checkpoints.read_card(checkpoints.find(model_name))
 print(f"model {card['name']}, {card['parameters']:,} parameters")

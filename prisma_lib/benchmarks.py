@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from prisma_lib import anchors, baselines, checkpoints, pdes, results
 from prisma_lib.answers import Answer
@@ -26,6 +26,9 @@ from prisma_lib.pdes.base import PDE
 from prisma_lib.shelf import Shelf
 from prisma_lib.solver import PrismaSolver, Solver
 from prisma_lib.tables import EXACT, MEAN, ROUNDING
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # Calls of PRISMA-L: one gives the mean of the posterior, nearly; the others are enough
 # for a draw, which 34_physics_lift finds on validation problems.
@@ -106,6 +109,15 @@ class Contest:
         places = {number: i for i, number in enumerate(self.problems.numbers)}
         parts = [[places[number] for number in numbers] for numbers in few]
         return [*found, *(answer.part(p) for p in parts for answer in ours), *ours]
+
+    def finish(
+        self, folder: Path, rows: Sequence[results.Row], picture: "Figure"
+    ) -> None:
+        """Keeps rows and the picture of errors in a folder, and no answer longer."""
+        folder.mkdir(parents=True, exist_ok=True)
+        results.write_metrics(folder / "metrics.json", rows)
+        picture.savefig(folder / "errors.png")
+        self.shelf.clear()
 
     def _honest(self, cell: Cell) -> Iterator[Answer]:
         solvers = anchors.of(self.problems.pde, *cell, self.problems.noise_sd(cell[1]))

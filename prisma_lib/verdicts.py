@@ -70,6 +70,25 @@ def answer(every: Sequence[Entry], beside: str = "") -> str:
     return f"**One draw of {steps} steps errs on {n} unseen problems by: {errors}.**"
 
 
+def errors(
+    every: Sequence[Entry], method: str, steps: int | None = None, draws: int = 1
+) -> dict[tuple[str, str], float | None]:
+    """Returns the errors of a method in percent, by direction and regime.
+
+    Args:
+        every: Entries of one equation, scale and grid.
+        method: Its title.
+        steps: Its sampler steps, if it has any.
+        draws: Number of draws whose mean is judged.
+    """
+    return {
+        (entry.direction, entry.regime): entry.value
+        for entry in every
+        if (*entry.who, entry.draws) == (method, steps, draws)
+        if entry.hidden in tables.HIDDEN[entry.regime]
+    }
+
+
 def compared(rows: Sequence[results.Row]) -> str:
     """Says where PRISMA wins and loses, from the rows of ratios.
 

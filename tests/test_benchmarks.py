@@ -1,5 +1,8 @@
 """A contest asks everybody the same; its words are those of its rows."""
 
+import dataclasses
+import json
+
 import matplotlib.pyplot as plt
 import pytest
 import torch
@@ -18,6 +21,7 @@ from prisma_lib.answers import RATIO, SPECTRAL
 from prisma_lib.comparison import EQUAL
 from prisma_lib.errors import ConfigError
 from prisma_lib.results import number
+from prisma_lib.shelf import Shelf
 
 
 @pytest.fixture(autouse=True)
@@ -72,6 +76,22 @@ def test_everybody_answers_the_same_problems_and_prisma_those_of_the_slow(contes
     solver = contest.solvers(cell)["PRISMA"]
     (alone,) = judge.judge(solver, contest.problems.first(8), [cell], method="PRISMA")
     assert few.rows()[0]["value"] == alone["value"]
+
+
+def test_a_finished_contest_leaves_its_rows_and_no_answer(contest, tmp_path):
+    kept = contest.at(0.5)
+    kept = dataclasses.replace(kept, shelf=Shelf(tmp_path / "answers"))
+    rows = benchmarks.rows_of(kept.answers([("forward", "sparse")]))
+    assert list((tmp_path / "answers").iterdir())
+
+    kept.finish(tmp_path / "run", rows, plt.figure())
+
+    written = json.loads((tmp_path / "run" / "metrics.json").read_text())
+    assert [row["method"] for row in written] == [row["method"] for row in rows]
+    assert (tmp_path / "run" / "errors.png").stat().st_size > 0
+    assert not (tmp_path / "answers").exists()
+    unusual = verdicts.recorded(rows)  # half of the points, not 3 %
+    assert verdicts.errors(unusual, "PRISMA", 2) == {}
 
 
 def test_rows_compare_prisma_with_all_others_but_rounding(contest):
@@ -140,6 +160,8 @@ def test_words_are_those_of_the_rows(contest, tmp_path):
         f"2 steps errs on 9 unseen problems by: inverse, sparse: {mine.value:.3g}"
         in said
     )
+    assert verdicts.errors(entries, "PRISMA", 2) == {("inverse", "sparse"): mine.value}
+    assert verdicts.errors(entries, "PRISMA", 2, draws=2) != {}
     mean = next(e for e in entries if e.method == "mean field")
     assert f"{mine.value:.3g} % (mean field {mean.value:.3g} %)" in beside
     for name in ("exact posterior, mean of 2", EQUAL, "PRISMA, 3 steps"):
