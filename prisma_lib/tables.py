@@ -32,6 +32,7 @@ HIDDEN = {
 ROUNDING = 0.01
 LEARNED = (*METHODS, EQUAL, PrismaL.title)
 MEAN, EXACT, SOLVER = "mean field", "exact posterior", "numerical solver"
+ABLATIONS = ("tab:main_ablation", "tab:gating_attention_ablation")
 # Where the paper prints the errors of a regime.
 PRINTED = {f"tab:{regime}_main": regime for regime in REGIMES} | {
     "tab:eikonal_full_forward": "full",
@@ -121,15 +122,21 @@ class Paper:
         self.ranked: set[tuple[str, Column]] = set()
         self.ranks: dict[tuple[str, Who], float] = {}
         self.seconds: dict[Who, float] = {}
+        # By table, equation, direction, regime and the paper's name of a variant.
+        self.variants: dict[tuple[str, ...], float] = {}
         for row in rows:
             who = row["method"], int(row["steps"]) if row["steps"] else None
             regime = PRINTED.get(row["table"], "")
             if row["metric"] in ERRORS and regime:
                 column = row["pde"], row["direction"] or "reconstruct"
-                cell = self.errors.setdefault((regime, column), {})
-                cell[who] = float(row["value"])
+                found = self.errors.setdefault((regime, column), {})
+                found[who] = float(row["value"])
                 if row["table"].endswith("_main"):
                     self.ranked.add((regime, column))
+            elif row["metric"] in ERRORS and row["table"] in ABLATIONS:
+                cell = (row["table"], row["pde"], row["direction"], row["regime"])
+                variant = results.settings(row)["variant"]
+                self.variants[*cell, variant] = float(row["value"])
             elif row["metric"] == "avg_rank" and regime:
                 self.ranks[regime, who] = float(row["value"])
             elif row["metric"] == "seconds_per_sample" and row["table"].startswith(

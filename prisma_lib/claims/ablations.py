@@ -1,11 +1,11 @@
 """Claims about what the method is made of, its steps, and how a draw proceeds."""
 
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from prisma_lib import ablations, results
 from prisma_lib.baselines.guided import PUBLISHED
-from prisma_lib.claims.designs import counted, design_parts, trained, unique
+from prisma_lib.claims.designs import attention, design_parts
 from prisma_lib.claims.evidence import (
     NO_ROWS,
     OURS,
@@ -37,36 +37,6 @@ LITTLE = 5.0  # per cent of the error: less is little to gain
 TABLE_GAIN = 20.0  # per cent: more than the paper's table gains anywhere from 20 steps
 STRONGLY = 1.5  # times the error at full length
 LATE = 0.1  # share of the fall of the error that may come after its steep part
-
-
-def attention(designs: bool, behind: Collection[tuple[str, ...]]) -> Judge:
-    """C08, E16 and E17: attention against the other variants, cell by cell.
-
-    Args:
-        designs: Whether the six designs are compared or the three strategies.
-        behind: Where attention should be behind.
-
-    Returns:
-        The judge: of the comparisons that seeds decide none may be reversed, and they
-        must be the larger part; see `ablations.concluded`.
-    """
-
-    def claim(found: Evidence) -> Finding:
-        pairs = ablations.versus(trained(found, designs))
-        if not pairs:
-            return Finding(OPEN, NO_ROWS)
-        swap = {ablations.BETTER: ablations.WORSE, ablations.WORSE: ablations.BETTER}
-        verdicts = [
-            swap.get(pair.gap.verdict, pair.gap.verdict)
-            if (pair.cell["pde"], *pair.place, pair.other) in behind
-            else pair.gap.verdict
-            for pair in pairs
-        ]
-        said = f"of {len(pairs)} comparisons {counted(verdicts)}"
-        rows = [row for pair in pairs for row in pair.rows]
-        return Finding(ablations.concluded(verdicts), said, unique(rows))
-
-    return claim
 
 
 def small_gain(starts: Sequence[int], most: float) -> Judge:

@@ -1,21 +1,24 @@
-"""The paper's sentence on six designs of attention, part by part.
+"""Attention against other strategies, and the sentence on its six designs by parts.
 
 The gate with its skip stabilises; a score that knows phases beats those that do not; a
 residual that knows the observations helps, most for the inverse problem under noise.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import statistics
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from prisma_lib import results
 from prisma_lib.ablations import (
     BETTER,
     OURS,
+    PAPER,
     UNDECIDED,
     WORSE,
     Cell,
     Gap,
+    Versus,
     concluded,
     deviation,
     grouped,
@@ -26,25 +29,47 @@ from prisma_lib.ablations import (
 )
 from prisma_lib.claims.evidence import NO_ROWS, Evidence, Finding
 from prisma_lib.ranks import FAILS, HOLDS, OPEN
+from prisma_lib.tables import ABLATIONS, Paper
 
 # Plans of trainings: their rows, one a seed, tell what seeds leave open.
 STRATEGIES, VARIANTS = "residual_strategies_train", "sra_variants_train"
 GATES, SCORES = ("no_gate", "multiplicative"), ("magnitude_only", "phase_blind")
 DESIGNS = (OURS, *GATES, *SCORES, "unguided")
 HARDEST = ("inverse", "noisy")  # where the paper has gate and guidance help most
+NOTHING = Gap(math.nan, math.nan, math.nan)
 
 
 class Question(NamedTuple):
-    """One thing that a sentence of the paper says, and what each comparison says."""
+    """One thing that a sentence of the paper says, and what each comparison says.
+
+    Args:
+        part: What of the design it is about.
+        asked: What it says.
+        gaps: The comparisons.
+        overall: Their mean, each network with its mean over cells.
+        printed: The same mean of the paper's own numbers; NaN without any.
+    """
 
     part: str
     asked: str
     gaps: Mapping[str, Gap]
+    overall: Gap = NOTHING
+    printed: float = math.nan
 
     @property
     def verdict(self) -> str:
-        """See `concluded`."""
-        return concluded(self.verdicts)
+        """What comparisons say, see `concluded`; if nothing, whether it is little.
+
+        An effect whose interval ends before that of the paper's numbers is not the
+        paper's.
+        """
+        found = concluded(self.verdicts)
+        return FAILS if found == OPEN and self.less else found
+
+    @property
+    def less(self) -> bool:
+        """Whether an effect of the paper's size is ruled out."""
+        return self.printed < 0 and self.overall.low > self.printed
 
     @property
     def verdicts(self) -> list[str]:
@@ -54,7 +79,12 @@ class Question(NamedTuple):
     def __str__(self) -> str:
         """Counts them in words."""
         count = counted(self.verdicts) if self.gaps else "too few seeds"
-        return f"{self.part} {self.asked}: {count}"
+        said = f"{self.part} {self.asked}: {count}"
+        if math.isnan(self.overall.low + self.printed):
+            return said
+        mean, low, high = self.overall.ratio
+        said += f", on average {mean:.3f} [{low:.3f}, {high:.3f}] times the error"
+        return f"{said}, in the paper {math.exp(self.printed):.2f}"
 
 
 def in_table(rows: Iterable[results.Row]) -> list[results.Row]:
@@ -75,31 +105,66 @@ def trained(found: Evidence, designs: bool) -> list[results.Row]:
     return in_table([*rows, *found.select(sweep=VARIANTS)])
 
 
-def questions(rows: Iterable[results.Row]) -> list[Question]:
+def questions(rows: Iterable[results.Row], paper: Paper) -> list[Question]:
     """Splits the paper's sentence on designs of attention into what can be tested.
 
     Args:
         rows: Rows of the designs, one a seed; see `in_table`.
+        paper: The paper's numbers.
     """
     mine = list(rows)
     pairs = versus(mine)
 
-    def errors(names: Sequence[str], *places: Cell) -> dict[str, Gap]:
-        kept = (pair for pair in pairs if pair.other in names)
-        return {
-            " ".join((pair.other, *pair.place)): pair.gap
-            for pair in kept
-            if not places or pair.place in places
-        }
+    def helps(part: str, asked: str, names: Sequence[str], *places: Cell) -> Question:
+        kept = [
+            pair
+            for pair in pairs
+            if pair.other in names and (not places or pair.place in places)
+        ]
+        gaps = {" ".join((pair.other, *pair.place)): pair.gap for pair in kept}
+        theirs = [printed(paper, pair) for pair in kept]
+        mean = sum(theirs) / len(theirs) if theirs else math.nan
+        return Question(part, asked, gaps, overall(kept), mean)
 
     steady = {name: gap for name in GATES if (gap := steadier(mine, name))}
     return [
         Question("gate", "seeds differ less", steady),
-        Question("gate", "helps, inverse under noise", errors(GATES, HARDEST)),
-        Question("phase", "helps", errors(SCORES)),
-        Question("guided residual", "helps", errors(("unguided",))),
+        helps("gate", "helps, inverse under noise", GATES, HARDEST),
+        helps("phase", "helps", SCORES),
+        helps("guided residual", "helps", ("unguided",)),
         Question("guided residual", "most, inverse under noise", focus(mine)),
     ]
+
+
+def printed(paper: Paper, pair: Versus) -> float:
+    """Returns the logarithm of the paper's ratio of a comparison; NaN without one."""
+    table = ABLATIONS[pair.other in DESIGNS]
+    place = (table, *(pair.cell[key] for key in ("pde", "direction", "regime")))
+    ours, theirs = (
+        paper.variants.get((*place, PAPER[name]), math.nan)
+        for name in (OURS, pair.other)
+    )
+    return math.log(ours / theirs)
+
+
+def overall(pairs: Sequence[Versus]) -> Gap:
+    """Compares attention with other designs over all cells at once.
+
+    Cells of one network are not independent: its mean over them is one value.
+
+    Args:
+        pairs: Comparisons of attention with one or more designs in some cells.
+    """
+    logs: dict[tuple[str, str], dict[Cell, float]] = {}
+    for pair in pairs:
+        for row in pair.rows:
+            name, seed = parts(row)[1:]
+            network = logs.setdefault((name, seed), {})
+            network[pair.place] = math.log(float(row["value"]))
+    means = {who: statistics.fmean(mine.values()) for who, mine in logs.items()}
+    ours = [mean for (name, _), mean in means.items() if name == OURS]
+    theirs = [mean for (name, _), mean in means.items() if name != OURS]
+    return welch(ours, theirs) if pairs else NOTHING
 
 
 def steadier(rows: Iterable[results.Row], other: str) -> Gap | None:
@@ -158,10 +223,58 @@ def focus(rows: Iterable[results.Row]) -> dict[str, Gap]:
 def design_parts(found: Evidence) -> Finding:
     """C09: every part of the sentence must hold; one that does not decides."""
     rows = trained(found, designs=True)
-    asked = questions(rows)
+    asked = questions(rows, found.paper)
     if not any(question.gaps for question in asked):
         return Finding(OPEN, NO_ROWS)
     return Finding(together(asked), "; ".join(map(str, asked)), unique(rows))
+
+
+def attention(
+    designs: bool, behind: Collection[tuple[str, ...]]
+) -> Callable[[Evidence], Finding]:
+    """C08, E16 and E17: attention against the other variants, cell by cell.
+
+    Args:
+        designs: Whether the six designs are compared or the three strategies.
+        behind: Where attention should be behind.
+
+    Returns:
+        The judge: of the comparisons that seeds decide none may be reversed, and they
+        must be the larger part; see `concluded`. Where they are not, the
+        claim does not hold if most comparisons rule out an effect of the paper's size.
+    """
+
+    def claim(found: Evidence) -> Finding:
+        pairs = versus(trained(found, designs))
+        if not pairs:
+            return Finding(OPEN, NO_ROWS)
+        swap = {BETTER: WORSE, WORSE: BETTER}
+        verdicts = [
+            swap.get(pair.gap.verdict, pair.gap.verdict)
+            if (pair.cell["pde"], *pair.place, pair.other) in behind
+            else pair.gap.verdict
+            for pair in pairs
+        ]
+        less = sum(smaller(pair, printed(found.paper, pair)) for pair in pairs)
+        said = f"of {len(pairs)} comparisons {counted(verdicts)}; an effect of the "
+        said += f"paper's size is ruled out in {less}"
+        verdict = concluded(verdicts)
+        if verdict == OPEN and 2 * less > len(pairs):
+            verdict = FAILS
+        rows = [row for pair in pairs for row in pair.rows]
+        return Finding(verdict, said, unique(rows))
+
+    return claim
+
+
+def smaller(pair: Versus, theirs: float) -> bool:
+    """Whether the interval of an effect ends before the paper's effect.
+
+    Args:
+        pair: A comparison.
+        theirs: Logarithm of the paper's ratio; NaN without one.
+    """
+    return pair.gap.low > theirs if theirs < 0 else pair.gap.high < theirs
 
 
 def together(asked: Iterable[Question]) -> str:

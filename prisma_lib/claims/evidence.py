@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from prisma_lib import results
 from prisma_lib.ranks import FAILS, HOLDS, OPEN, Order
-from prisma_lib.tables import Entry
+from prisma_lib.tables import Entry, Paper
 
 OURS = "PRISMA"
 NO_ROWS = "no rows to compare"
@@ -21,12 +21,14 @@ class Evidence:
         ranks: Average ranks of these entries.
         orders: Orders of the methods in each cell of these entries.
         rows: Result rows of all sweeps at this scale.
+        paper: The paper's numbers; without them no effect is measured by its size.
     """
 
     entries: Sequence[Entry]
     ranks: Sequence[Mapping[str, object]]
     orders: Sequence[Order]
     rows: Sequence[results.Row]
+    paper: Paper = field(default_factory=lambda: Paper([]))
 
     def pairs(self, others: Sequence[str]) -> list[tuple[Entry, Entry]]:
         """Lists PRISMA's entries with another method's in the same cell."""
