@@ -99,15 +99,12 @@ def measures(
         f"coverage_{round(100 * level)}": coverage(draws, truth, level, judged)
         for level in LEVELS
     }
-    m = len(draws)
     variance = draws.double().var(dim=0).flatten(1).mean(dim=1)
     error = (draws.double().mean(dim=0) - truth.double()).square()
-    error = error.flatten(1).mean(dim=1)
     means = {"crps": crps(draws, truth), **covered}
-    skill = torch.stack([(m + 1) / m * variance, error], dim=1)
     return {
         "ensemble_spread": number(variance[:, None], root, key),
-        "spread_skill": number(skill, root_ratio, key),
+        "spread_skill": spread_skill(draws, error, key),
         **{name: number(each[:, None], mean, key) for name, each in means.items()},
     }
 
@@ -187,7 +184,7 @@ def expected(
             "exact_std > 0"
         )
     std = torch.where(judged, std, 1.0)
-    m, found = len(draws), {}
+    found = {}
     for level in LEVELS:
         below, above = (
             torch.special.ndtr((end.double() - mean_) / std)
@@ -197,10 +194,22 @@ def expected(
         found[f"expected_coverage_{round(100 * level)}"] = number(
             held[:, None], mean, key
         )
-    variance = (m + 1) / m * draws.double().var(dim=0)
     error = (draws.double().mean(dim=0) - mean_).square() + exact_std.double().square()
-    skill = torch.stack([each.flatten(1).mean(dim=1) for each in (variance, error)], 1)
-    return found | {"expected_spread_skill": number(skill, root_ratio, key)}
+    return found | {"expected_spread_skill": spread_skill(draws, error, key)}
+
+
+def spread_skill(draws: Draws, error: Fields, key: int) -> Number:
+    r"""Computes the spread over the error of the mean, times $\sqrt{(m + 1) / m}$.
+
+    Args:
+        draws: m draws.
+        error: Squared error of their mean at every point.
+        key: Names the random stream of the resampling.
+    """
+    m = len(draws)
+    variance = draws.double().var(dim=0).flatten(1).mean(dim=1)
+    both = torch.stack([(m + 1) / m * variance, error.flatten(1).mean(dim=1)], dim=1)
+    return number(both, root_ratio, key)
 
 
 def placed(draws: Draws, truth: Fields, level: float = 0.9, key: int = 0) -> Number:

@@ -16,13 +16,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from prisma_lib.ensembles import PerProblem
 from prisma_lib.errors import DataError, ShapeError
 from prisma_lib.fields import keyed_uniform
 
 RESAMPLES = 2000
 LEVEL = 0.95
 
-PerProblem = Float[Tensor, " b"]
 # Values of every problem in, resample by resample; one number a resample out.
 Columns = Float[Tensor, "resamples b k"]
 Statistic = Callable[[Columns], Float[Tensor, " resamples"]]

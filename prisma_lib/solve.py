@@ -138,20 +138,18 @@ def _as_solver(
     for name in settings:
         if name not in (*levels, *own):
             raise unknown_name("setting of solve", name, (*levels, *own))
+    given = {} if steps is None else {"steps": steps}
     if not isinstance(model, Prisma):
-        settings |= {} if steps is None else {"steps": steps}
+        settings |= given
         if settings:
             raise ConfigError(
                 f"{', '.join(settings)}: {type(model).__name__} has its own settings; "
                 "give them where it is made"
             )
         return model
-    schedule = Schedule(
-        20 if steps is None else steps,
-        **{k: v for k, v in settings.items() if k in levels},
-    )
+    given |= {k: v for k, v in settings.items() if k in levels}
     rest = {k: v for k, v in settings.items() if k in own}
-    return PrismaSolver(model, schedule, **rest)
+    return PrismaSolver(model, Schedule(**given), **rest)
 
 
 def _on_grid_of(pde: PDE, values: Array | None) -> PDE:

@@ -69,7 +69,7 @@ class Question(NamedTuple):
     @property
     def less(self) -> bool:
         """Whether an effect of the paper's size is ruled out."""
-        return self.printed < 0 and self.overall.low > self.printed
+        return self.printed < 0 and smaller(self.overall, self.printed)
 
     @property
     def verdicts(self) -> list[str]:
@@ -240,8 +240,8 @@ def attention(
 
     Returns:
         The judge: of the comparisons that seeds decide none may be reversed, and they
-        must be the larger part; see `concluded`. Where they are not, the
-        claim does not hold if most comparisons rule out an effect of the paper's size.
+        must be the larger part; see `concluded`. Where they are not, the claim does not
+        hold if most comparisons rule out an effect of the paper's size.
     """
 
     def claim(found: Evidence) -> Finding:
@@ -255,7 +255,7 @@ def attention(
             else pair.gap.verdict
             for pair in pairs
         ]
-        less = sum(smaller(pair, printed(found.paper, pair)) for pair in pairs)
+        less = sum(smaller(pair.gap, printed(found.paper, pair)) for pair in pairs)
         said = f"of {len(pairs)} comparisons {counted(verdicts)}; an effect of the "
         said += f"paper's size is ruled out in {less}"
         verdict = concluded(verdicts)
@@ -267,14 +267,14 @@ def attention(
     return claim
 
 
-def smaller(pair: Versus, theirs: float) -> bool:
+def smaller(gap: Gap, theirs: float) -> bool:
     """Whether the interval of an effect ends before the paper's effect.
 
     Args:
-        pair: A comparison.
+        gap: Difference of logarithms, with its interval.
         theirs: Logarithm of the paper's ratio; NaN without one.
     """
-    return pair.gap.low > theirs if theirs < 0 else pair.gap.high < theirs
+    return gap.low > theirs if theirs < 0 else gap.high < theirs
 
 
 def together(asked: Iterable[Question]) -> str:
