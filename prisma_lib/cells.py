@@ -4,8 +4,10 @@ A cell is a direction and a regime. Test problems, masks and sensor noise depend
 seed and the problem's number alone, so that every method answers the same questions.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,6 +16,7 @@ from prisma_lib import data
 from prisma_lib.errors import ConfigError, unknown_name
 from prisma_lib.observe import Observation, add_noise, observe
 from prisma_lib.pdes.base import PDE, Direction, Field, Statistics
+from prisma_lib.reading import equation_of
 
 REGIMES = ("full", "sparse", "noisy")
 RATE = 0.03  # share of points with a sensor
@@ -54,6 +57,8 @@ class Benchmark:
         seed: Seed of problems, masks and noise.
         hidden: What sparse and noisy regimes hide.
         index: Numbers of the problems in their split; by default from 0 on.
+        source: Name of the file that holds the problems; "": none does.
+        groups: Which of them are not independent; by default what the equation says.
     """
 
     pde: PDE
@@ -63,6 +68,8 @@ class Benchmark:
     seed: int
     hidden: Hidden = Hidden()
     index: tuple[int, ...] = ()
+    source: str = ""
+    groups: tuple[int, ...] = ()
 
     @property
     def n(self) -> int:
@@ -77,6 +84,8 @@ class Benchmark:
     @property
     def origins(self) -> list[int]:
         """Says which problems are not independent; see `PDE.origins`."""
+        if self.groups:
+            return list(self.groups)
         held_out = data.SPLITS["test"]
         return self.pde.origins([held_out + i for i in self.numbers])
 
@@ -88,7 +97,9 @@ class Benchmark:
         """
         rows, numbers = list(places), self.numbers
         index = tuple(numbers[place] for place in rows)
-        return replace(self, a=self.a[rows], u=self.u[rows], index=index)
+        groups = tuple(self.groups[place] for place in rows) if self.groups else ()
+        a, u = self.a[rows], self.u[rows]
+        return replace(self, a=a, u=u, index=index, groups=groups)
 
     def first(self, n: int) -> "Benchmark":
         """Returns the first `n` problems; see `part`."""
@@ -144,6 +155,29 @@ def benchmark(pde: PDE, n: int = 128, seed: int = 0, split: str = "test") -> Ben
     """
     a, u = data.problems(pde, n, split=split, seed=seed)
     return Benchmark(pde, a, u, data.statistics(pde, seed=seed), seed)
+
+
+def stored(path: Path | str, seed: int = 0) -> Benchmark:
+    """Reads test problems from a file, such as imported public data.
+
+    Sensor noise is scaled by the statistics of the file. Whether a model was trained on
+    some of them, `data.check_unseen` tells.
+
+    Args:
+        path: File or folder that `data.make` or `importers.import_files` wrote.
+        seed: Seed of masks and noise.
+
+    Raises:
+        DataError: When it cannot be used; see `data.load`.
+    """
+    path = Path(path)
+    found = data.load(path)
+    pde = equation_of(found.attributes, path)
+    return Benchmark(
+        *(pde, found.a, found.u, found.statistics, seed),
+        source=re.sub("[;=]", "-", path.stem),
+        groups=tuple(found.origins(pde)),
+    )
 
 
 def regimes(direction: Direction) -> tuple[str, ...]:
@@ -238,6 +272,8 @@ def setting(problems: Benchmark, regime: str) -> str:
     """Names the grid of a cell and what its regime hides, as result rows do."""
     pde, hidden = problems.pde, problems.hidden
     parts = [f"size={pde.size}"]
+    if problems.source:
+        parts.append(f"data={problems.source}")
     if regime == "sparse" and pde.sensors == "columns":
         parts.append(f"columns={hidden.columns}")
     elif regime == "sparse":

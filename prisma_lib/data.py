@@ -21,7 +21,7 @@ from prisma_lib.audit import verify
 from prisma_lib.errors import ConfigError, exit_status
 from prisma_lib.importers import KINDS, ORDERS, PUBLIC, import_files
 from prisma_lib.making import SHARD, make
-from prisma_lib.reading import check_disjoint, load
+from prisma_lib.reading import check_disjoint, check_unseen, load
 from prisma_lib.splits import (
     SPLITS,
     problems,
@@ -34,6 +34,7 @@ from prisma_lib.splits import (
 __all__ = [
     "SPLITS",
     "check_disjoint",
+    "check_unseen",
     "load",
     "make",
     "problems",

@@ -3,6 +3,7 @@
     python -m prisma_lib.evaluate darcy-32 --n 128 --steps 20
     python -m prisma_lib.evaluate --methods fno fundps --pde darcy --n 8
     python -m prisma_lib.evaluate --anchors --pde darcy
+    python -m prisma_lib.evaluate poisson-32 --data outputs/data/public.h5
 
 What is asked is in `cells.py`, how an answer is judged in `judge.py`, and how methods
 are put side by side in `comparison.py`; all can be imported from here too.
@@ -14,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from prisma_lib import anchors, baselines, checkpoints, pdes, results
+from prisma_lib import anchors, baselines, checkpoints, data, pdes, results
 from prisma_lib.answers import errors
 from prisma_lib.baselines.paper import PAPER
 from prisma_lib.cells import (
@@ -24,6 +25,7 @@ from prisma_lib.cells import (
     benchmark,
     cells,
     observation_of,
+    stored,
 )
 from prisma_lib.comparison import compare
 from prisma_lib.edm import Schedule
@@ -44,6 +46,7 @@ __all__ = [
     "main",
     "observation_of",
     "show",
+    "stored",
     "table",
 ]
 
@@ -106,22 +109,37 @@ def _refuse_other_cells(name: str, pde: PDE, cell: Cell) -> None:
 
 
 def table(
-    model: Prisma, n: int, steps: int, seed: int = 0, **labels: Any
+    model: Prisma,
+    n: int,
+    steps: int,
+    seed: int = 0,
+    problems: Benchmark | None = None,
+    anchored: bool = True,
+    **labels: Any,
 ) -> list[results.Row]:
-    """Evaluates a model and every anchor in all cells of its equation.
+    """Evaluates a model, and every anchor, in all cells of its equation.
 
     Args:
         model: A model of PRISMA or PRISMA-L.
         n: Number of test problems.
         steps: Sampler steps.
         seed: Seed of the test problems.
+        problems: Ask these instead, `n` of them; the model is told their coefficients.
+        anchored: Ask anchors; on 128 points per axis they take many minutes.
         **labels: Further columns of every row.
+
+    Raises:
+        ConfigError: When the problems are of another equation.
     """
-    problems = benchmark(model.pde, n, seed)
+    if problems is None:
+        problems = benchmark(model.pde, n, seed)
+    else:
+        problems = problems.few(n)
+        model = model.with_equation(problems.pde.resized(model.pde.size))
     prisma = PrismaSolver(model, Schedule(steps))
     rows = []
     for cell in cells(model.pde):
-        rows += _anchored(problems, cell, **labels)
+        rows += _anchored(problems, cell, **labels) if anchored else []
         rows += evaluate(
             prisma, problems, *cell, method=model.title, steps=steps, **labels
         )
@@ -158,6 +176,8 @@ def _run(options: argparse.Namespace) -> int:
         rows = _rivals(options) if options.methods else _own_table(options)
     for row in rows:
         row |= {"sweep": "evaluate", "scale": options.scale}
+        if source := results.settings(row).get("data"):
+            row["run"] = f"{row['run']}-{source}"
     print(show(rows))
     if options.results:
         results.append(options.results, rows)
@@ -171,29 +191,53 @@ def _run(options: argparse.Namespace) -> int:
 def _own_table(options: argparse.Namespace) -> list[results.Row]:
     """Evaluates a model and the anchors of its equation."""
     model = checkpoints.load(options.model, device=options.device)
-    name = checkpoints.find(options.model).name
-    run = f"{name}-{options.steps}-{options.n}-{options.seed}"
-    return table(model, options.n, options.steps, options.seed, run=run)
+    folder = checkpoints.find(options.model)
+    problems = _asked(options) if options.data else None
+    run = f"{folder.name}-{options.steps}-{options.n}-{options.seed}"
+    asked = options.n, options.steps, options.seed, problems
+    return table(model, *asked, anchored=not options.alone, run=run)
+
+
+def _asked(options: argparse.Namespace) -> Benchmark:
+    """Reads the problems from the file that was named, or makes some."""
+    if not options.data:
+        pde = pdes.load(options.pde or "darcy", size=options.size)
+        return benchmark(pde, options.n, options.seed)
+    problems = stored(options.data, options.seed).few(options.n)
+    _refuse_known(options, problems.pde)
+    return problems
+
+
+def _refuse_known(options: argparse.Namespace, pde: PDE) -> None:
+    """Refuses to ask models what they were trained on."""
+    test, where = data.load(options.data), (pde.name, pde.size)
+    names = (baselines.folder_name(m, *where) for m in options.methods or ())
+    folders = [options.weights / name for name in names]
+    folders += [checkpoints.find(options.model)] if options.model else []
+    for folder in folders:
+        if (folder / checkpoints.CARD).is_file():  # PINN has none
+            about = checkpoints.read_card(folder).get("training", {})
+            data.check_unseen(about, test)
 
 
 def _anchors(options: argparse.Namespace) -> list[results.Row]:
     """Evaluates the anchors of an equation in all of its cells."""
-    pde = pdes.load(options.pde, size=options.size)
-    problems = benchmark(pde, options.n, options.seed)
-    run = f"anchors-{options.pde}-{options.size}-{options.n}-{options.seed}"
-    rows = (_anchored(problems, cell, run=run) for cell in cells(pde))
+    problems = _asked(options)
+    name, size = problems.pde.name, problems.pde.size
+    run = f"anchors-{name}-{size}-{options.n}-{options.seed}"
+    rows = (_anchored(problems, cell, run=run) for cell in cells(problems.pde))
     return [row for part in rows for row in part]
 
 
 def _rivals(options: argparse.Namespace) -> list[results.Row]:
     """Evaluates baselines, and a model of PRISMA beside them if one was named."""
+    problems = _asked(options)
     prisma = None
     if options.model:
-        model = checkpoints.load(options.model, pde=options.pde, device=options.device)
+        pde = problems.pde
+        model = checkpoints.load(options.model, pde=pde.name, device=options.device)
+        model = model.with_equation(pde.resized(model.pde.size))
         prisma = PrismaSolver(model, Schedule(options.steps))
-    problems = benchmark(
-        pdes.load(options.pde, size=options.size), options.n, options.seed
-    )
     settings = {
         name: {} if name == "pinn" else {"folder": options.weights}
         for name in options.methods
@@ -207,7 +251,8 @@ def _rivals(options: argparse.Namespace) -> list[results.Row]:
     rows = compare(options.methods, problems, prisma=prisma, settings=settings)
     for row in rows:
         about = [row[k] for k in ("method", "pde", "steps", "n", "seed")]
-        row["run"] = "-".join(str(part) for part in [*about, options.size] if part)
+        about.append(problems.pde.size)
+        row["run"] = "-".join(str(part) for part in about if part)
     return rows
 
 
@@ -217,11 +262,13 @@ def _arguments() -> argparse.ArgumentParser:
     add("model", nargs="?", help="name of a shipped PRISMA model, or a folder")
     add("--methods", nargs="+", help=f"of {', '.join(baselines.names())}, prisma")
     add("--anchors", action="store_true", help="the baselines that learn nothing")
-    add("--pde", default="darcy", help="equation of --methods and --anchors")
+    add("--pde", help="equation of --methods and --anchors (darcy)")
     add("--size", type=int, default=32, help="points per axis for them")
+    add("--data", type=Path, help="ask the problems of this file or folder instead")
     add("--weights", type=Path, default=baselines.WEIGHTS, help="folder of --methods")
     add("--guided-steps", type=int, default=baselines.GUIDED_STEPS)
     add("--iterations", type=int, default=2000, help="of PINN")
+    add("--alone", action="store_true", help="a model without --anchors beside it")
     add("--n", type=int, default=128, help="test problems; slow methods get fewer")
     add("--steps", type=int, default=20, help="sampler steps of PRISMA")
     add("--seed", type=int, default=0)
@@ -242,6 +289,10 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error("name a model, or baselines with --methods or --anchors")
     if options.card and (options.methods or not options.model):
         parser.error("--card takes the table of a model, without --methods")
+    if options.data and options.pde:
+        parser.error("--data says of which equation it is: leave out --pde")
+    if options.card and options.data:
+        parser.error("--card takes the problems of the protocol, without --data")
     return exit_status(lambda: _run(options))
 
 

@@ -115,6 +115,7 @@ def _columns(sources: Sequence[Source]) -> dict[str, Any]:
         "source.sha256": list(hashes),
         "source.first": [source.rows.start for source in sources],
         "source.stop": [source.rows.stop for source in sources],
+        "source.each": [source.each for source in sources],
     }
 
 

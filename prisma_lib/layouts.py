@@ -51,11 +51,15 @@ class Options:
 
 @dataclass(frozen=True)
 class Source:
-    """Some problems of a file: their numbers in it, and what yields them in order."""
+    """Some problems of a file: their numbers in it, and what yields them in order.
+
+    So many in a row, `each`, are of one trajectory and not independent.
+    """
 
     path: Path
     rows: range
     read: Callable[[], Pairs]
+    each: int = 1
 
 
 @contextmanager
@@ -89,7 +93,7 @@ def _matlab(pde: PDE, path: Path, options: Options) -> Source:
         for arrays in matlab.rows(path, list(layout), max(1, BATCH // each)):
             yield _matlab_pairs(pde, arrays, times)
 
-    return Source(path, range(num * each), read)
+    return Source(path, range(num * each), read, each)
 
 
 def _matlab_times(pde: PDE, path: Path) -> list[int]:
@@ -210,7 +214,8 @@ def _trajectories(pde: PDE, path: Path, options: Options) -> Source:
                 block = _numbers(data[number, None, lower : lower + BATCH + later])
                 yield _windows(resample(block, (n, n)), later)
 
-    return Source(path, range(chosen.start * pairs, chosen.stop * pairs), read)
+    rows = range(chosen.start * pairs, chosen.stop * pairs)
+    return Source(path, rows, read, pairs)
 
 
 READERS: dict[str, Callable[[PDE, Path, Options], Source]] = {

@@ -1,5 +1,7 @@
 """Files and folders of problems, read back after a look at whether they are sound."""
 
+import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,8 @@ from prisma_lib import manifests, pdes, storage
 from prisma_lib.errors import DataError
 from prisma_lib.pdes.base import PDE, Field, Statistics
 from prisma_lib.splits import checked_statistics, sample_numbers
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,27 @@ class Problems:
         if "importer" in about:
             return range(about["num"])
         return sample_numbers(about["split"], about["num"], about["start"])
+
+    def origins(self, pde: PDE) -> list[int]:
+        """Numbers what each problem comes from, such as its trajectory.
+
+        Problems of one origin are not independent.
+
+        Args:
+            pde: The equation of the problems.
+        """
+        about = self.attributes
+        if "importer" not in about:
+            return pde.origins(self.numbers)
+        # Files of older versions do not say how many problems a trajectory has.
+        every = about.get("source.each", [1] * len(self.sources))
+        found = [
+            (sha, row // each)
+            for (sha, (_, rows)), each in zip(self.sources.items(), every, strict=True)
+            for row in rows
+        ]
+        order = {origin: i for i, origin in enumerate(dict.fromkeys(found))}
+        return [order[origin] for origin in found]
 
     @property
     def sources(self) -> dict[str, tuple[str, range]]:
@@ -196,6 +221,36 @@ def check_disjoint(train: Problems, test: Problems) -> None:
             f"train and test overlap: seed {train.attributes['seed']}, problems "
             f"{train.numbers} and {test.numbers}; make the test data with split='test'"
         )
+
+
+def check_unseen(training: Mapping[str, Any], test: Problems) -> None:
+    """Refuses to judge a model on problems that it was trained on.
+
+    Where the training data are not there any more, nobody can tell, and the log says
+    so.
+
+    Args:
+        training: Settings of the training, from the model's card.
+        test: Problems to judge it on.
+
+    Raises:
+        DataError: When some were trained on.
+    """
+    about = test.attributes
+    path = training["data"] if training.get("data_sha256") else None
+    if path is None:
+        same = all(about.get(name) == training.get(name) for name in ("pde", "seed"))
+        if same and about.get("split") == "train":
+            raise DataError(
+                f"the model was trained on the training problems of seed "
+                f"{about['seed']}, and these are some of them; make the test data with "
+                "split='test'"
+            )
+    elif Path(path).exists():
+        check_disjoint(load(path), test)
+    else:
+        text = "%s, which the model was trained on, is not there: whether any test "
+        log.warning(text + "problem is in it cannot be told", path)
 
 
 def _common(first: range, second: range) -> range:

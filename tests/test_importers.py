@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from public import SIZE, assert_holds, history, public, save_mat
 
-from prisma_lib import data, pdes
+from prisma_lib import data, evaluate, pdes
 from prisma_lib.errors import DataError, PrismaError, RunDirError
 from prisma_lib.importers import import_files
 
@@ -50,7 +50,11 @@ def test_a_flow_of_diffusionpde_gives_all_neighbouring_frames(tmp_path, flow, mo
     out = import_files("diffusionpde", [path], tmp_path / "ns.h5", pde)
 
     assert_holds(out, pde, frames[:, :-1], frames[:, 1:])
-    assert len(data.load(out).a) == 40
+    found = data.load(out)
+    assert len(found.a) == 40
+    assert found.origins(pde) == [i for i in range(4) for _ in range(10)]
+    last = evaluate.stored(out).part([9, 10, 39])
+    assert last.origins == [0, 1, 3]
 
 
 def test_a_flow_of_diffusionpde_gives_frames_with_the_three_that_follow(tmp_path, flow):
@@ -198,6 +202,7 @@ def test_attributes_name_every_source(tmp_path, pair_of_files):
 
     assert about["importer"] == "diffusionpde"
     assert about["source.name"] == ["first.mat", "second.mat"]
+    assert about["source.each"] == [1, 1]
     assert [len(sha) for sha in about["source.sha256"]] == [64, 64]
 
 

@@ -161,6 +161,7 @@ def test_trajectories_give_neighbouring_frames_and_two_splits(
     assert_holds(train, pde, coarse[:3, :-1], coarse[:3, 1:])
     assert_holds(test, pde, coarse[3:, :-1], coarse[3:, 1:])
     data.check_disjoint(data.load(train), data.load(test))
+    assert data.load(train).origins(pde) == [0, 0, 1, 1, 2, 2]
 
 
 def test_frames_that_run_backwards_are_refused(tmp_path, turbulence):
