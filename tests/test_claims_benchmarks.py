@@ -192,3 +192,15 @@ def test_spectra_under_noise_are_nearer_than_every_baseline(ours, verdict):
 
     assert found["verdict"] == verdict
     assert "of 1 spectra" in found["evidence"]
+
+
+def test_of_several_baselines_the_nearest_is_named():
+    rows = [row("PRISMA", 1.0, 20), spectral("PRISMA", 4.0)]
+    rows += [spectral("DiffusionPDE", 5.0)]
+
+    found = judge("E10", [*rows, spectral("FunDPS", 9.0)])
+    beaten = judge("E10", [*rows, spectral("FunDPS", 3.0)])
+
+    assert (found["verdict"], beaten["verdict"]) == (HOLDS, FAILS)
+    assert "4 % against 5 % of DiffusionPDE" in found["evidence"]
+    assert "9 %" not in found["evidence"]

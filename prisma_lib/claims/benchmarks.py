@@ -110,20 +110,23 @@ def spectra(directions: Sequence[str]) -> Judge:
     """
 
     def claim(found: Evidence) -> Finding:
-        better: dict[str, bool] = {}
-        said, rows = [], []
+        pairs: dict[str, list[tuple[results.Row, results.Row]]] = {}
         for mine, other in spectral_pairs(found):
             if other["direction"] in directions:
                 cell = f"{other['pde']} {other['direction']}"
-                better[cell] = better.get(cell, True) and value(mine) < value(other)
-                said.append(
-                    f"{cell} {value(mine):.3g} % against {value(other):.3g} % of "
-                    f"{other['method']} (n = {other['n']})"
-                )
-                rows += [mine, other]
-        finding = judged(sum(better.values()), len(better), "cells with PRISMA nearest")
-        evidence = f"{finding.evidence}: {'; '.join(said)}" if said else NO_ROWS
-        return Finding(finding.verdict, evidence, rows)
+                pairs.setdefault(cell, []).append((mine, other))
+        better, said = 0, []
+        for cell, here in pairs.items():
+            better += all(value(mine) < value(other) for mine, other in here)
+            mine, best = min(here, key=lambda pair: value(pair[1]))
+            said.append(
+                f"{cell} {value(mine):.3g} % against {value(best):.3g} % of "
+                f"{best['method']} (n = {best['n']})"
+            )
+        finding = judged(better, len(pairs), "cells with PRISMA nearest")
+        evidence = f"{finding.evidence}; the best of others: {'; '.join(said)}"
+        rows = [row for here in pairs.values() for pair in here for row in pair]
+        return Finding(finding.verdict, evidence if said else NO_ROWS, rows)
 
     return claim
 
