@@ -19,7 +19,7 @@ from prisma_lib.claims.evidence import (
     span,
     value,
 )
-from prisma_lib.claims.posterior import PRIORS
+from prisma_lib.claims.tables import DIFFUSION
 from prisma_lib.edm import Schedule
 from prisma_lib.presets import ModelConfig
 from prisma_lib.ranks import OPEN
@@ -39,7 +39,7 @@ def cost(found: Evidence, metric: str, **wanted: str) -> list[Row]:
 
 def seconds(found: Evidence, metric: str, steps: Sequence[str]) -> list[Row]:
     """Returns the rows of PRISMA, FunDPS and DiffusionPDE, or nothing."""
-    names = zip((OURS, *PRIORS), steps, strict=True)
+    names = zip((OURS, *DIFFUSION), steps, strict=True)
     rows = [cost(found, metric, method=name, steps=step) for name, step in names]
     return [each[-1] for each in rows] if all(rows) else []
 

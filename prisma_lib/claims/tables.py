@@ -21,7 +21,8 @@ from prisma_lib.ranks import OPEN
 from prisma_lib.results import settings
 from prisma_lib.tables import MEAN, Column, Entry
 
-DIFFUSION = ("DiffusionPDE", "FunDPS")
+# Guided baselines, the faster first.
+DIFFUSION = ("FunDPS", "DiffusionPDE")
 OPERATORS = ("FNO", "DeepONet", "PINO")
 SHARPLY = 5.0  # the paper's FNO goes from 5.3 to 28.2 %
 SPECTRAL = "spectral_power_error"
