@@ -21,7 +21,7 @@ from prisma_lib.errors import NumericsError
 from prisma_lib.markdown import counted
 from prisma_lib.pdes.base import Field
 from prisma_lib.plots import Panel
-from prisma_lib.tables import ROUNDING
+from prisma_lib.tables import MEAN, ROUNDING
 
 Flat = Float[Tensor, "x y"]
 
@@ -189,11 +189,14 @@ def residual(
 def spectra(found: Sequence[Answer], cell: Cell) -> Figure:
     """Draws the mean power spectrum of truth and answers in one cell (E10).
 
+    That of the mean field is left out: far below all others, it would flatten them.
+
     Args:
         found: Answers; those to the fewest problems decide which are averaged.
         cell: Direction and regime.
     """
-    here = [x for x in found if x.cell == cell and x.a is not None]
+    mine = [x for x in found if x.cell == cell and x.a is not None]
+    here = [x for x in mine if x.method != MEAN]
     few = min(here, key=lambda x: x.problems.n).problems
     inverse = cell[0] == "inverse"
     shown = {"truth": (few.a if inverse else few.u)[:, -1]}

@@ -243,6 +243,7 @@ def test_distributions_have_a_box_for_each_method(contest):
         "FunDPS",
         "PRISMA",
     ]
+    names.remove("mean field")  # its spectrum would flatten all others
     assert [line.get_label() for line in drawn] == ["truth", *names]
 
 
