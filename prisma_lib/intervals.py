@@ -22,6 +22,10 @@ from prisma_lib.fields import keyed_uniform
 
 RESAMPLES = 2000
 LEVEL = 0.95
+# Student's quantile of 97.5 % by the number of problems, where they are fewer than a
+# bootstrap needs: no resample leaves the range of their values, which holds the mean of
+# two in one case of two.
+STUDENT = {2: 12.706, 3: 4.303, 4: 3.182}
 
 # Values of every problem in, resample by resample; one number a resample out.
 Columns = Float[Tensor, "resamples b k"]
@@ -37,7 +41,7 @@ class Number(NamedTuple):
 
 
 def number(values: Float[Tensor, "b k"], statistic: Statistic, key: int = 0) -> Number:
-    """Computes a statistic of problems, with the bootstrap interval of `tails`.
+    """Computes a statistic of problems, with the bootstrap interval of `ends`.
 
     Resamples of which the statistic has no value, such as the correlation of one
     problem drawn again and again, are left out of the interval.
@@ -63,8 +67,7 @@ def number(values: Float[Tensor, "b k"], statistic: Statistic, key: int = 0) -> 
             "and such that differ"
         )
     found = statistic(values[resamples(n, RESAMPLES, key)])
-    low, high = found[found.isfinite()].quantile(tails(n)).tolist()
-    return Number(whole.item(), low, high)
+    return Number(whole.item(), *ends(whole.item(), found[found.isfinite()], n))
 
 
 def mean(values: Columns) -> Float[Tensor, " resamples"]:
@@ -109,7 +112,7 @@ def bootstrap_interval(
 ) -> tuple[float, float]:
     """Computes a percentile bootstrap interval of the mean, or of a ratio of means.
 
-    For paired differences give the differences. Ends are percentiles as in `tails`.
+    For paired differences give the differences. Ends are those of `ends`.
 
     Args:
         values: One number per problem. A single one is its own interval.
@@ -133,9 +136,32 @@ def bootstrap_interval(
         )
     pairs = torch.stack([values, torch.ones_like(values) if over is None else over], 1)
     sums = _summed(pairs.double().cpu(), origins or range(len(values)))
-    above, below = sums[resamples(len(sums), RESAMPLES, key)].sum(dim=1).unbind(1)
-    low, high = (above / below).quantile(tails(len(sums))).tolist()
-    return low, high
+    whole, n = sums.sum(dim=0), len(sums)
+    above, below = sums[resamples(n, RESAMPLES, key)].sum(dim=1).unbind(1)
+    return ends((whole[0] / whole[1]).item(), above / below, n)
+
+
+def ends(
+    value: float, found: Float[Tensor, " resamples"], n: int
+) -> tuple[float, float]:
+    """Returns a 95 % interval, by percentiles, or of very few problems by Student's.
+
+    The latter is of logarithms where all is positive, as errors are.
+
+    Args:
+        value: The number.
+        found: The same of every resample.
+        n: Number of independent problems that were resampled.
+    """
+    if n not in STUDENT:
+        low, high = found.quantile(tails(n)).tolist()
+        return low, high
+    positive = bool((found > 0).all())
+    spread = (found.log() if positive else found).std(correction=0).item()
+    half = STUDENT[n] * spread * math.sqrt(n / (n - 1))
+    if positive:
+        return value * math.exp(-half), value * math.exp(half)
+    return value - half, value + half
 
 
 def tails(n: int) -> Float[Tensor, "2"]:

@@ -105,7 +105,7 @@ def costs(iteration=(26.0, 20.2, 58.7), sample=(0.18, 11.8, 213.0), share=0.9, m
 GOOD = {
     "C12": draws((0.3, 0.5, 1.5), (0.9, 0.8, 0.5)),
     "E21": draws((0.3, 0.5, 1.5), (0.9, 0.8, 0.5)),
-    "C21": rolled(PRISMA=(2, 4, 35), **VARIANT),
+    "C21": rolled(PRISMA=(2, 4, 35), **VARIANT, **{posterior.STILL: (9, 9, 9)}),
     "E24": rolled(PRISMA=(2, 4, 35), **VARIANT, FunDPS=(6, 7, 22)),
     "C22": finer(),
     "E25": finer(),
@@ -120,6 +120,7 @@ BAD = {
     "C21": [
         rolled(PRISMA=(2, 4, 2), **VARIANT),
         rolled(PRISMA=(2, 4, 3.1), **VARIANT),
+        rolled(PRISMA=(2, 4, 35), **VARIANT, **{posterior.STILL: (2, 2, 2)}),
     ],
     "E24": [rolled(PRISMA=(2, 4, 35), **VARIANT, FunDPS=(6, 3, 22))],
     "C22": [finer(sizes=(32, 64)), finer(last=40.0), finer(last="nan")],

@@ -212,15 +212,27 @@ def test_percentiles_of_few_problems_are_moved_out_to_students(n):
     assert (low + high).item() == pytest.approx(1)
 
 
-def test_intervals_of_few_problems_hold_the_mean_as_often_as_they_say(generator):
+@pytest.mark.parametrize("n", [2, 3, 4, 8])
+def test_intervals_of_few_problems_hold_the_mean_as_often_as_they_say(generator, n):
     # Errors of problems are skewed: log-normal, of the scatter that tables have.
-    errors = (0.6 * torch.randn(1000, 8, generator=generator)).exp()
+    errors = (0.6 * torch.randn(1000, n, generator=generator)).exp()
     mean = math.exp(0.6**2 / 2)
 
     ends = [metrics.bootstrap_interval(one) for one in errors]
 
     held = sum(low <= mean <= high for low, high in ends) / len(ends)
     assert 0.9 < held < 0.97
+
+
+@pytest.mark.parametrize("n", [2, 3, 4])
+def test_of_very_few_differences_the_interval_is_students(generator, n):
+    values = torch.randn(n, generator=generator).double()
+
+    low, high = metrics.bootstrap_interval(values)
+
+    half = stats.t.ppf(0.975, n - 1) * values.std().item() / n**0.5
+    assert (low + high) / 2 == pytest.approx(values.mean().item(), abs=1e-9)
+    assert high - low == pytest.approx(2 * half, rel=0.05)
 
 
 def test_a_single_value_is_its_own_interval():

@@ -23,6 +23,7 @@ from prisma_lib.results import Row, settings
 from prisma_lib.tables import ERRORS
 
 VARIANT = "PRISMA 2D+time"
+STILL = "persistence, clean start"
 # Methods after ten steps in the paper's order.
 ROLLED = {
     "full": (OURS, VARIANT, *DIFFUSION),
@@ -146,15 +147,19 @@ def keeps_noisy(found: Evidence) -> Finding:
     """C21: three frames at a time keep noisy rollouts accurate.
 
     Noise that enters at every state enters a third as often in three frames at a time:
-    where that alone makes a difference, the claim does not hold.
+    where that alone makes a difference, the claim does not hold. Nor is accurate what
+    errs more in the end than the clean start, which did not move.
     """
     cases, used, text = [], [], []
+    still = [r for r in rolled(found, "noisy", "once") if r["method"] == STILL]
     for entering in ("once", "every"):
         rows = {row["method"]: row for row in rolled(found, "noisy", entering)}
         if {OURS, VARIANT} <= rows.keys():
             cases.append(beats(rows[VARIANT], rows[OURS]))
             used += [rows[VARIANT], rows[OURS]]
             text.append(f"{entering}: {said(used[-2])} against {said(used[-1])} %")
+            cases += [value(rows[VARIANT]) < value(row) for row in still]
+    text += [f"the flow moved by {said(row)} %" for row in still]
     if not cases:
         return Finding(OPEN, NO_ROWS)
     return decided(all(cases), "; ".join(text), used)
