@@ -227,7 +227,7 @@ def check_unseen(training: Mapping[str, Any], test: Problems) -> None:
     """Refuses to judge a model on problems that it was trained on.
 
     Where the training data are not there any more, nobody can tell, and the log says
-    so.
+    so, unless the problems are made ones of the test split, which no training takes.
 
     Args:
         training: Settings of the training, from the model's card.
@@ -248,7 +248,7 @@ def check_unseen(training: Mapping[str, Any], test: Problems) -> None:
             )
     elif Path(path).exists():
         check_disjoint(load(path), test)
-    else:
+    elif about.get("split") != "test":
         text = "%s, which the model was trained on, is not there: whether any test "
         log.warning(text + "problem is in it cannot be told", path)
 

@@ -59,6 +59,8 @@ class Shelf:
         about = [who, pde.equation, pde.options, pde.size, cells, samples, runs.code()]
         about += [problems.seed, problems.numbers, problems.hidden]
         key = sha256(repr(about).encode())
+        for field in (problems.a, problems.u):  # of a file numbers do not tell
+            key.update(field.cpu().numpy().tobytes())
         for solver in solvers:
             key.update(_identity(solver))
         place = self.folder / f"{key.hexdigest()[:20]}.safetensors"

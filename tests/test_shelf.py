@@ -89,6 +89,8 @@ def test_what_decides_an_answer_is_asked_again_when_it_changes(
     assert ask(replace(contest, problems=contest.problems.first(8))) == 2
     sparser = contest.problems.hiding(rate=0.5)
     assert ask(replace(contest, problems=sparser)) == 2
+    others = replace(contest.problems, u=1.01 * contest.problems.u)
+    assert ask(replace(contest, problems=others)) == 2
     with torch.no_grad():
         next(contest.model.parameters()).add_(1e-3)
     assert ask(contest) == 1

@@ -109,8 +109,11 @@ def test_what_a_file_held_in_training_is_refused(tmp_path, pde, path, caplog):
         data.check_unseen(trained, data.load(path))
     data.check_unseen(trained, data.load(later))
     assert not caplog.records
+    gone, fresh = trained | {"data": "gone.h5"}, data.make(tmp_path / "fresh", pde, 2)
     with caplog.at_level(logging.WARNING):
-        data.check_unseen(trained | {"data": "gone.h5"}, data.load(path))
+        data.check_unseen(gone, data.load(path))  # of the test split
+        assert not caplog.records
+        data.check_unseen(gone, data.load(fresh))
     assert "gone.h5" in caplog.text
 
 
