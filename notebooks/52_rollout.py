@@ -19,7 +19,8 @@
 #
 # Needs: the models `navier_stokes-32` and `navier_stokes-32-frames3`; what is not there
 # is left out. Runs in about an hour of one core where the guided methods have weights,
-# and in less than half of it without them; the answer is printed at the end.
+# and in less than half of it without them; a run that is cut goes on with the rollouts
+# that it kept. The answer is printed at the end.
 
 # %%
 import itertools
@@ -52,7 +53,8 @@ from prisma_lib.claims.posterior import CLAIMS
 from prisma_lib.edm import Schedule
 from prisma_lib.errors import CheckpointError
 from prisma_lib.refine import refine
-from prisma_lib.rollout import LiftThenSolve, Rolled, starts, timed
+from prisma_lib.rollout import LiftThenSolve, Rolled, kept, starts
+from prisma_lib.shelf import Shelf
 from prisma_lib.solve import PrismaSolver
 from prisma_lib.styles import GREY, PALETTE, look
 
@@ -190,7 +192,7 @@ def unlearned(regime, entering):
 
 # %%
 ENTERING = {"full": ["once"], "sparse": ["once", "every"], "noisy": ["once", "every"]}
-found, weights = {}, {}
+found, weights, shelf = {}, {}, Shelf(Path(out) / "answers")
 for regime, entering in ((r, e) for r in regimes for e in ENTERING[r]):
     cell = found[regime, entering] = {}
     if entering == "once":  # nothing enters later: another curve would be a copy
@@ -199,7 +201,7 @@ for regime, entering in ((r, e) for r in regimes for e in ENTERING[r]):
             cell[f"{who}{label}"] = Rolled(frames, 1, float("nan"), 0, 0)
     for who, (own, answers) in {**unlearned(regime, entering), **solvers}.items():
         how = horizon, regime, entering, answers("full")
-        cell[who] = timed(answers(regime), own, *how)
+        cell[who] = kept(shelf, answers(regime), own, *how)
         weights[regime, who] = comparison.guidance(answers(regime))
     print(f"{regime}, {entering}: done")
 
@@ -417,4 +419,5 @@ if scale != "smoke" and "full" in regimes and "PRISMA" in solvers:
 
 # %%
 results.write_metrics(Path(out) / "metrics.json", rows)
+shelf.clear()
 print(f"{len(rows)} numbers")

@@ -16,7 +16,7 @@ from prisma_lib import data
 from prisma_lib.errors import ConfigError, unknown_name
 from prisma_lib.observe import Observation, add_noise, observe
 from prisma_lib.pdes.base import PDE, Direction, Field, Statistics
-from prisma_lib.reading import equation_of
+from prisma_lib.reading import Problems, equation_of
 
 REGIMES = ("full", "sparse", "noisy")
 RATE = 0.03  # share of points with a sensor
@@ -170,8 +170,20 @@ def stored(path: Path | str, seed: int = 0) -> Benchmark:
     Raises:
         DataError: When it cannot be used; see `data.load`.
     """
-    path = Path(path)
-    found = data.load(path)
+    return named(data.load(path), Path(path), seed)
+
+
+def named(found: Problems, path: Path, seed: int = 0) -> Benchmark:
+    """Makes test problems of what `data.load` read; see `stored`.
+
+    Args:
+        found: The problems.
+        path: Where they were read.
+        seed: Seed of masks and noise.
+
+    Raises:
+        DataError: When they are of no equation of the library.
+    """
     pde = equation_of(found.attributes, path)
     return Benchmark(
         *(pde, found.a, found.u, found.statistics, seed),

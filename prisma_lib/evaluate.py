@@ -24,6 +24,7 @@ from prisma_lib.cells import (
     Cell,
     benchmark,
     cells,
+    named,
     observation_of,
     stored,
 )
@@ -33,6 +34,7 @@ from prisma_lib.errors import ConfigError, exit_status
 from prisma_lib.judge import judge
 from prisma_lib.model import Prisma
 from prisma_lib.pdes.base import PDE, Direction
+from prisma_lib.reading import Problems
 from prisma_lib.solve import PrismaSolver, Solver
 
 __all__ = [
@@ -148,12 +150,9 @@ def table(
 
 def _anchored(problems: Benchmark, cell: Cell, **labels: Any) -> list[results.Row]:
     """Evaluates every anchor in a cell."""
-    found = anchors.of(problems.pde, *cell, problems.noise_sd(cell[1]))
-    return [
-        row
-        for method, solver in found.items()
-        for row in evaluate(solver, problems, *cell, method=method, **labels)
-    ]
+    found = anchors.of(problems.pde, *cell, problems.noise_sd(cell[1])).items()
+    rows = (evaluate(x, problems, *cell, method=name, **labels) for name, x in found)
+    return [row for part in rows for row in part]
 
 
 def show(rows: list[results.Row]) -> str:
@@ -203,14 +202,15 @@ def _asked(options: argparse.Namespace) -> Benchmark:
     if not options.data:
         pde = pdes.load(options.pde or "darcy", size=options.size)
         return benchmark(pde, options.n, options.seed)
-    problems = stored(options.data, options.seed).few(options.n)
-    _refuse_known(options, problems.pde)
-    return problems
+    found = data.load(options.data)
+    problems = named(found, options.data, options.seed)
+    _refuse_known(options, problems.pde, found)
+    return problems.few(options.n)
 
 
-def _refuse_known(options: argparse.Namespace, pde: PDE) -> None:
+def _refuse_known(options: argparse.Namespace, pde: PDE, test: Problems) -> None:
     """Refuses to ask models what they were trained on."""
-    test, where = data.load(options.data), (pde.name, pde.size)
+    where = pde.name, pde.size
     names = (baselines.folder_name(m, *where) for m in options.methods or ())
     folders = [options.weights / name for name in names]
     folders += [checkpoints.find(options.model)] if options.model else []

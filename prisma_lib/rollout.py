@@ -8,6 +8,7 @@ and nothing of the truth.
 
 import resource
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,15 +18,18 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from prisma_lib import data
-from prisma_lib.cells import Benchmark, observation_of
+from prisma_lib.answers import Answer
+from prisma_lib.cells import Benchmark, Cell, observation_of
 from prisma_lib.checks import check_count
 from prisma_lib.errors import NumericsError, unknown_name
 from prisma_lib.observe import Observation
 from prisma_lib.pdes.base import Field
 from prisma_lib.pdes.navier_stokes import NavierStokes
+from prisma_lib.shelf import Shelf
 from prisma_lib.solver import Draws, Solver
 
 ENTRIES = ("once", "every")
+COSTS = ("width", "seconds", "calls", "peak_mb")
 
 Frames = Float[Tensor, "b frames x y"]
 
@@ -177,6 +181,35 @@ def timed(solver: Solver, problems: Benchmark, steps: int, *how: Any) -> Rolled:
     answers = -(-steps // width) * problems.n
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     return Rolled(frames, width, seconds / answers, solver.calls, peak)
+
+
+def kept(
+    shelf: Shelf, solver: Solver, problems: Benchmark, steps: int, *how: Any
+) -> Rolled:
+    """Returns a rollout that is kept, or makes it as `timed` does and keeps it.
+
+    Args:
+        shelf: Where rollouts are kept, so that a run that is cut goes on.
+        solver: See `rollout`.
+        problems: See `rollout`.
+        steps: See `rollout`.
+        *how: The regime, `entering` and `later` of `rollout`, in this order.
+
+    Raises:
+        ConfigError: When the regime, `entering` or the number of steps is impossible.
+    """
+    solvers = [each for each in (solver, *how[2:]) if each is not None]
+    cell: Cell = ("forward", how[0] if how else "full")
+    who = f"{type(solver).__name__}, {steps} frames, {how[:2]}"
+
+    def make() -> Iterator[Answer]:
+        made = timed(solver, problems, steps, *how)
+        about = {name: getattr(made, name) for name in COSTS}
+        yield Answer(problems, cell, None, made.frames[None], about)
+
+    (answer,) = shelf.kept(who, solvers, problems, [cell], 1, make)
+    assert answer.u is not None
+    return Rolled(answer.u[0], **answer.about)
 
 
 def _observed(problems: Benchmark, state: Field, regime: str, call: int) -> Observation:

@@ -46,10 +46,10 @@ metrics data making importers audit reading layouts manifests matlab splits stor
 cells calibration
 checkpoints muon
 anchors answers judge
-comparison evaluate robustness rollout
+comparison evaluate robustness
 pairing strictyaml values exports locks
 schema runs plans estimates
-ablations tables ranks frontier claims report markdown shelf benchmarks verdicts
+ablations tables ranks frontier claims report markdown shelf rollout benchmarks verdicts
 recipes trainconfig
 draws
 feeds guards

@@ -8,6 +8,7 @@ import torch
 from prisma_lib import cells, pdes, rollout
 from prisma_lib.anchors import NumericalSolver, Persistence
 from prisma_lib.errors import ConfigError, NumericsError
+from prisma_lib.shelf import Shelf
 
 
 @pytest.fixture(scope="module", params=[1, 3])
@@ -139,6 +140,26 @@ def test_cost_of_a_step_is_that_of_the_answers_up_to_it(problems):
     assert seconds == sorted(seconds)
     assert seconds[0] > 0
     assert costs[0]["peak_mb"] > 0
+
+
+def test_a_kept_rollout_is_not_made_again(problems, tmp_path):
+    shelf = Shelf(tmp_path / "answers")
+
+    def again(regime, calls=0, bench=problems):
+        witness = Witness(problems.pde, calls=calls, fails_at=3)
+        found = rollout.kept(shelf, witness, bench, 10, regime, "every")
+        return found, len(witness.seen)
+
+    first, asked = again("noisy")
+    second, asked_later = again("noisy")
+
+    assert (asked, asked_later) == (3, 0)
+    assert torch.equal(first.frames.nan_to_num(7), second.frames.nan_to_num(7))
+    assert first.frames[:, -1].isnan().all()
+    assert first.cost(10) == second.cost(10)
+    assert again("full")[1] == 3
+    assert again("noisy", calls=1)[1] == 3
+    assert again("noisy", bench=problems.first(2))[1] == 3
 
 
 def test_the_solver_from_a_lift_is_exact_of_all_and_helps_against_noise(problems):
