@@ -25,7 +25,7 @@ from prisma_lib.baselines.guidance import Weights
 from prisma_lib.baselines.guided import RESIDUALS, GuidedSolver
 from prisma_lib.baselines.prior import Prior
 from prisma_lib.cells import Benchmark, Cell, benchmark, cells, observation_of
-from prisma_lib.checks import check_count
+from prisma_lib.checks import check_count, check_names
 from prisma_lib.errors import CheckpointError, NumericsError, exit_status
 
 PROBLEMS, TRIES = 16, 9
@@ -248,7 +248,9 @@ def _run(options: argparse.Namespace) -> int:
     card = checkpoints.read_card(folder)
     records = [r for r in card.get("guidance", []) if r["settings"] == settings]
     done = [(record["direction"], record["regime"]) for record in records]
-    wanted = [cell for cell in cells(network.pde) if cell not in done]
+    asked = {"/".join(cell): cell for cell in cells(network.pde)}
+    check_names(f"cell of {network.pde.name}", options.cells or (), asked)
+    wanted = [asked[name] for name in options.cells or asked if asked[name] not in done]
     problems = validation(network, options.problems)
     for record in tune(network, problems, wanted, options.tries, **settings):
         records.append(record)
@@ -280,6 +282,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="prisma_lib.tune")
     add = parser.add_argument
     add("model", help="folder of a trained prior; its card takes the weights")
+    add("--cells", nargs="+", help="such as forward/full (all of the equation)")
     add("--steps", type=int, default=200, help="sampler steps")
     add("--tries", type=int, default=TRIES, help="weights to try in each cell")
     add("--problems", type=int, default=PROBLEMS, help="validation problems")

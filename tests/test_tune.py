@@ -95,12 +95,16 @@ def test_the_command_keeps_what_it_found_and_judges_it(poisson, tmp_path, capsys
     checkpoints.save(folder, network(FunDPS, poisson, usual), {"note": "kept"})
     command = [str(folder), "--steps=3", "--tries=2", "--problems=2"]
 
+    assert tune.main([*command, "--cells", "inverse/noisy"]) == 0
+    (first,) = checkpoints.read_card(folder)["guidance"]
+    assert (first["direction"], first["regime"]) == ("inverse", "noisy")
     assert tune.main(command) == 0
     card = checkpoints.read_card(folder)
     assert tune.main([*command, "--n=2", f"--results={rows}"]) == 0
 
     assert card["note"] == "kept"
     assert len(card["guidance"]) == 6
+    assert card["guidance"][0] == first
     assert checkpoints.read_card(folder) == card  # nothing was tuned again
     found = results.read(rows)
     assert {(row["method"], row["steps"], row["n"]) for row in found} == {
@@ -110,7 +114,7 @@ def test_the_command_keeps_what_it_found_and_judges_it(poisson, tmp_path, capsys
     capsys.readouterr()
 
 
-def test_what_cannot_be_tuned_is_refused(poisson, capsys):
+def test_what_cannot_be_tuned_is_refused(poisson, tmp_path, capsys):
     model = network(FunDPS, poisson, STATISTICS)
     problems = tune.validation(model, 1)
 
@@ -120,3 +124,6 @@ def test_what_cannot_be_tuned_is_refused(poisson, capsys):
         list(tune.tune(model, problems, [("reconstruct", "sparse")], 1, steps=2))
     assert tune.main(["darcy-32"]) == 2
     assert "takes no guidance" in capsys.readouterr().err
+    checkpoints.save(tmp_path / "prior", model, {})
+    assert tune.main([str(tmp_path / "prior"), "--cells", "forwards/full"]) == 2
+    assert "forward/full" in capsys.readouterr().err
