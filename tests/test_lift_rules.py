@@ -260,30 +260,6 @@ def test_backward_steps_do_not_invent_what_diffusion_took():
     assert 5e-6 < change.abs().max() < 5e-4
 
 
-def test_a_disc_is_its_distance():
-    pde = pdes.load("eikonal", size=32)
-    x, y = pde.grid.coordinates(torch.float64)
-    u = (torch.hypot(x - 0.5, y - 0.45) - 0.3)[None, None].float()
-    a = (u < 0).float()
-
-    forth = pde.lift(observe("full_forward", a, u, index=[0]))
-    back = pde.lift(observe("full_inverse", a, u, index=[0]))
-
-    assert (forth.u - u).abs().max() < 0.7 / 31
-    assert 0 < forth.sd[:, 1].mean() < 0.7 / 31
-    assert torch.equal(back.a, a)
-
-
-def test_shapes_that_no_sensor_met_are_estimated_all_the_same():
-    pde = pdes.load("eikonal", size=16)
-    one, blank = torch.ones(1, 1, 16, 16), torch.zeros(1, 1, 16, 16)
-
-    lift = pde.lift(Observation(blank, blank, one, blank))
-
-    assert lift.mean.isfinite().all()
-    assert lift.u.mean() > 0
-
-
 def test_the_door_is_the_method_of_the_equation():
     pde = pdes.load("helmholtz", size=12)
     seen = masked(pde, (0.2, 0.0))
