@@ -26,8 +26,8 @@
 # parameters, so that only the order of methods can be compared.
 #
 # Needs: the model `navier_stokes-32`; uses the weights of baselines in
-# `outputs/models/baselines` that are there. With all of them, an hour or
-# more of one core.
+# `outputs/models/baselines` that are there. With all of them, two hours of one core; a
+# run that is cut goes on with the answers that it has.
 
 # %%
 from pathlib import Path
