@@ -68,8 +68,8 @@ def _bounds(pde: Eikonal, seen: Sensors) -> tuple[Scalar, Scalar]:
     """Returns what a distance is at least and at most, by its sensors without noise."""
     u, exact = seen.values[:, 1:], seen.exact[:, 1:]
     place = pde.grid.coordinates(u.dtype, u.device).flatten(1).T
-    lower, upper = torch.full_like(u, -torch.inf), torch.full_like(u, torch.inf)
-    for i in range(len(u)):
+    lower, upper = u.where(exact, -torch.inf), u.where(exact, torch.inf)
+    for i in (~seen.whole_u).nonzero()[:, 0].tolist():  # of the others all is said
         where = exact[i].flatten().nonzero()[:, 0]
         for start in range(0, len(where), _TOGETHER):
             part = where[start : start + _TOGETHER]
