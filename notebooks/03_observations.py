@@ -158,7 +158,8 @@ plt.show()
 # %% [markdown]
 # Where time is an axis of the field, as for Burgers' equation, a sensor stands at a
 # place and sees all times: a column of the field, here a line, for time runs to the
-# right. The paper gives it five of them, on any grid.
+# right. It gets five of them, on any grid, as in DiffusionPDE's code: the
+# paper gives no number.
 
 # %%
 rows = []

@@ -205,12 +205,12 @@ torch.testing.assert_close(loss, library)
 # %% [markdown]
 # ## The loop
 #
-# Line 12 of the paper is AdamW; here Muon takes the matrices and AdamW the rest, with
-# clipped gradients and a learning rate that rises, then falls as a cosine; predictions
-# use an exponential average of the weights. `train.watched` yields after every step,
-# says how long it will take, and saves once a minute: interrupt the cell, and with
-# `resume = True` the notebook goes on, bitwise as if it had not stopped. We predict
-# unseen problems before, during and after training.
+# Line 12 minimises the loss; the paper does not name its optimiser. Here Muon takes the
+# matrices and AdamW the rest, with clipped gradients and a learning rate that rises,
+# then falls as a cosine; predictions use an exponential average of the weights.
+# `train.watched` yields after every step, says how long it will take, and saves once a
+# minute: interrupt the cell, and with `resume = True` the notebook goes on, bitwise as
+# if it had not stopped. We predict unseen problems before, during and after training.
 
 # %%
 folder = Path(out) / "run"
@@ -331,10 +331,10 @@ if name in checkpoints.shipped():
 # same peak for both optimisers. **Muon with a peak of 4e-3, which orthogonalises the
 # updates of matrices, is ahead on full observations with every seed and on both
 # equations, and inverse from few sensors, and is now the default.** Forward from few
-# sensors nobody is; given noise it is behind in the inverse problem: none is in the
-# training, and who reads more out of the observations believes noise, too. The noise
-# levels of EDM suit the full forward problem and noise: where little is known, large
-# ones decide.
+# sensors it is ahead on Helmholtz' equation, and nobody is on Darcy flow; given noise
+# it is behind in the inverse problem: none is in the training, and who reads more out
+# of the observations believes noise, too. The noise levels of EDM suit the full forward
+# problem and noise: where little is known, large ones decide.
 
 
 # %%

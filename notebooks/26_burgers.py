@@ -15,7 +15,8 @@
 # shadow of turbulence. Waves steepen until viscosity stops them, after which fronts
 # wander and merge. The field is over time and space: $t$ runs to the right in every
 # picture, $x$ upwards. A sensor stands at a place and sees all times. The paper's task
-# is to reconstruct the whole field from five of them; the same model also solves
+# is to reconstruct the whole field from a few of them: five here, as in the code of
+# DiffusionPDE, which it follows, for it gives no number. The same model also solves
 # forward, from the start, and backward, to the start.
 #
 # **The bold line above the table is the answer, from the rows of this run.** The paper
@@ -132,9 +133,9 @@ plt.show()
 # %% [markdown]
 # ## Single problems, answered by all
 #
-# The history from the whole start; then two histories from five sensors at all times,
-# as in the paper. Errors stand above their maps, with seconds and network calls for one
-# problem alone. Each map of errors has its own scale.
+# The history from the whole start; then two histories from five sensors at all times:
+# two, as in the paper. Errors stand above their maps, with seconds and network calls
+# for one problem alone. Each map of errors has its own scale.
 
 # %%
 cell = ("forward", "full")

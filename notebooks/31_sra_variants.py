@@ -11,7 +11,7 @@
 #
 # The paper's claim C09 (its table `gating_attention_ablation`, E17): the gate with its
 # skip stabilises; a score that knows phases beats one of magnitudes; a residual that
-# knows the observations helps, most for the inverse problem under noise. We train six
+# knows the observations helps in the inverse problem, most under noise. We train six
 # designs with equal budgets on Helmholtz, three seeds each, and judge them under full
 # and noisy observations. The answer is printed below, from the rows.
 #
@@ -208,10 +208,11 @@ print(f"{tested} comparisons of seeds; chance alone would decide {0.05 * tested:
 #   printed below can be told from 1). The appendix adds that it helps in the inverse
 #   problem under noise.
 # - Phase: `sra` against the two designs whose score has none.
-# - Guided residual: it helps in every cell; and it gains more *points* of the error in
-#   the inverse problem under noise than in each other cell (by Welch's interval of what
-#   each network loses from there to here). Points are what the paper's table shows: as
-#   a ratio, its own gain is largest in the full inverse problem.
+# - Guided residual: it helps in the inverse problem (forward the paper has it
+#   "competitive", which the table above shows cell by cell); and it gains more *points*
+#   of the error in the inverse problem under noise than in each other cell (by Welch's
+#   interval of what each network loses from there to here). Points are what the paper's
+#   table shows: as a ratio, its own gain is largest in the full inverse problem.
 
 # %%
 asked = designs.questions(judged, paper)

@@ -156,8 +156,9 @@ table.round(1)
 # ## Who is the best at each share and level?
 #
 # Among those that answered the same four problems, so that chance is the same for all.
-# PRISMA-L and the operators answered all problems and stand in the figures; the claims
-# C10 and E11 in 90_report count the operators, too, as the paper's methods.
+# PRISMA-L and the operators answered all problems and stand in the figures. In
+# 90_report the claim E11 counts the operators, too, which are in the paper's table of
+# shares; C10 has the guided methods alone, as the paper's figure of levels.
 
 # %%
 few = data["n"].where(data["n"] < n).max()

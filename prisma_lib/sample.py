@@ -123,8 +123,9 @@ def heun_step(
 def multistep(denoise: Denoiser, noise: State_, schedule: Schedule) -> Iterator[State]:
     r"""Integrates the probability-flow equation with the multistep DPM-Solver++(2M).
 
-    With $\lambda = -\ln \sigma$ the step of size h is exact for an estimate D that is
-    linear in $\lambda$; its slope comes from the call before, a step of size h' ago:
+    With $\lambda = -\ln \sigma$ the step of size h is exact for a constant estimate D,
+    and of second order for one that is linear in $\lambda$, whose slope comes from the
+    call before, a step of size h' ago:
 
     $$x \leftarrow \frac{\sigma_+}{\sigma} x + \Big(1 - \frac{\sigma_+}{\sigma}\Big)
     \Big(D + \frac{h}{2 h'} (D - D')\Big).$$

@@ -209,7 +209,7 @@ CLAIMS = {
     "C09": Claim(
         "the skip gate stabilises, phase helps, guidance most in noisy inverse",
         "31_sra_variants",
-        "no seeds; phase ahead in 6 of 8, guidance in 4 of 4 comparisons",
+        "no seeds; phase ahead in 6 of 8, inverse guidance in 2 of 2 comparisons",
         design_parts,
     ),
     "C13": Claim(

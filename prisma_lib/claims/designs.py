@@ -1,7 +1,7 @@
 """Attention against other strategies, and the sentence on its six designs by parts.
 
 The gate with its skip stabilises; a score that knows phases beats those that do not; a
-residual that knows the observations helps, most for the inverse problem under noise.
+residual that knows the observations helps in the inverse problem, most under noise.
 """
 
 import math
@@ -36,6 +36,7 @@ STRATEGIES, VARIANTS = "residual_strategies_train", "sra_variants_train"
 GATES, SCORES = ("no_gate", "multiplicative"), ("magnitude_only", "phase_blind")
 DESIGNS = (OURS, *GATES, *SCORES, "unguided")
 HARDEST = ("inverse", "noisy")  # where the paper has gate and guidance help most
+INVERSE = (("inverse", "full"), HARDEST)  # forward guidance is "competitive" only
 NOTHING = Gap(math.nan, math.nan, math.nan)
 
 
@@ -131,7 +132,7 @@ def questions(rows: Iterable[results.Row], paper: Paper) -> list[Question]:
         Question("gate", "seeds differ less", steady),
         helps("gate", "helps, inverse under noise", GATES, HARDEST),
         helps("phase", "helps", SCORES),
-        helps("guided residual", "helps", ("unguided",)),
+        helps("guided residual", "helps, inverse", ("unguided",), *INVERSE),
         Question("guided residual", "most, inverse under noise", focus(mine)),
     ]
 

@@ -36,11 +36,12 @@ def _eikonal(pde: Eikonal, seen: Sensors, **settings: int) -> Estimate:
     back = seen.whole_u
     # An empty or a full square has no boundary to be far from.
     forth = seen.whole_a & _has_boundary(seen.values[:, :1])
-    mean, sd = kriged(pde, seen, forth | back)
+    known = forth | back
+    mean, sd = kriged(pde, seen, known)
     # What no training problem had, turned and mirrored, is rare and not impossible: its
     # chance is that of Laplace's rule of succession.
     rare = 1 / (8 * len(training_pairs(pde)) + 2)
-    sd[~(forth | back), :1] = (sd[~(forth | back), :1].square() + rare).sqrt()
+    sd[~known, :1] = (sd[~known, :1].square() + rare).sqrt()
     forward, backward = seen.forward & _has_boundary(mean[:, :1]), seen.backward
     if forward.any():
         mean[forward, 1:] = distance(pde, mean[forward, :1])

@@ -4,8 +4,8 @@ A level is a resolution. On the way down every level runs its blocks, then
 average-pools; on the way up it takes the nearest-neighbour enlargement of the level
 below, joins the skip, and runs its blocks again. Each block is
 
-$$x^{l+1} = x^l + \psi_2\Big(\text{scale, shift}\big(F^{-1} W F(\text{SRA}(h, r))
-+ \psi_1(h)\big)\Big), \qquad h = \text{SiLU}(\text{norm}(x^l)),$$
+$$x^{l+1} = x^l + \psi_2\Big(\text{SiLU}\big(\text{scale, shift}(\text{norm}(F^{-1} W
+F(\text{SRA}(h, r)) + \psi_1(h)))\big)\Big), \qquad h = \text{SiLU}(\text{norm}(x^l)),$$
 
 where modulation and spectral convolution share one transform pair: the inverse
 transform that ends the one cancels the transform that begins the other.

@@ -7,8 +7,9 @@ for x in [0, 1), periodic, and t in [0, 1], both ends included. The axes of a fi
 takes central differences in t, second order, so that it exists on the rows
 1 to n - 2: not at the first and the last time.
 
-The residual does not see the input. Its null space at a state of rest is what
-alternates in sign from row to row, $(-1)^i$, and is constant in x.
+The residual does not see the input. At a state of rest its null space has two modes for
+each wave in x: one is a solution, which decays, and one alternates in sign from row to
+row, $(-1)^i$ for the constant, and is no solution.
 
 A sensor stands at a place x and sees all times: a column of the field. What may be
 wanted from a few columns is the start or the whole history (`reconstruct`).

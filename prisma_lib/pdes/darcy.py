@@ -10,9 +10,10 @@ fields live on cell centres, and splines take the permeability to the nodes of t
 solver and the pressure back. Permeabilities are drawn alike, as the public ones are.
 
 Good values: u is positive, between 0 and about 0.0165, and the residual of a stored
-(float32) pair is rounding, about 1e-7 n² relative to the forcing. The public recipe
-leaves a residual near materials' interfaces and in the outermost ring of points: less
-than 1e-4 at half of the points of 128², 0.9 in root mean square.
+(float32) pair is rounding, 5e-9 n² of the forcing in root mean square and up to 4e-8 n²
+at single points. The public recipe leaves a residual near materials' interfaces and in
+the outermost ring of points: less than 1e-4 at half of the points of 128², 0.9 in root
+mean square.
 
 Breaks when: the coefficient is not positive, or its contrast exceeds about 1e6. In the
 public recipe splines overshoot below zero at some nodes of most fields, and u can then

@@ -17,7 +17,7 @@ coarse grid the residual of restricted frames keeps the stress of the modes that
 gone, besides the truncation error of the step: 40 per cent of the tendency at 32 and at
 64 points per axis. That is the floor. `pair` gives such frames; `solve` steps the
 restricted field on this grid, without a model of the missing modes, which is off by 3
-per cent of the vorticity after one step (doing nothing: 10 to 13).
+per cent of the vorticity after one step (doing nothing: 9 to 10).
 
 Trajectories are kept on disk in a pool of `pool` for the numbers below 2^40, the
 training split, and of `held_out` for each further block of 2^40 numbers. Numbers go
@@ -25,7 +25,7 @@ round the trajectories first and through their frames second; after
 `pool * (frames - 1)` numbers they come again. Frames of one trajectory are not
 independent: count trajectories for error bars, and resample whole trajectories.
 
-Good values: `resolution=128`, with which a trajectory takes about ten seconds on one
+Good values: `resolution=128`, with which a trajectory takes some twenty seconds on one
 core and 10 MB on disk; 256 for reference data.
 
 Breaks when: the resolution cannot hold the smallest eddies; at Reynolds number 1000 use

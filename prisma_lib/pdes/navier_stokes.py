@@ -10,9 +10,9 @@ of backward Euler,
 $$r = (\omega' - \omega) / \Delta t + v' \cdot \nabla \omega'
 - \nu \Delta \omega' - f,$$
 
-whose truncation error a true pair keeps: about a quarter of the tendency at t = 0 and
-2.5 per cent from t = 0.5 on. No mode is in its null space: each is seen through the
-difference over $\Delta t$.
+whose truncation error a true pair keeps: at t = 0 a seventh of the tendency on 32
+points per axis and a quarter on 64 and more, 2.5 per cent from t = 0.5 on. No mode is
+in its null space: each is seen through the difference over $\Delta t$.
 
 With `frames=3` the solution has three channels: the vorticities at $t + \Delta t$,
 $t + 2 \Delta t$ and $t + 3 \Delta t$. The residual has one for each, too: the step of
