@@ -23,6 +23,7 @@ import torch
 from prisma_lib import checkpoints, data, evaluate, results
 from prisma_lib.baselines.guidance import Weights
 from prisma_lib.baselines.guided import RESIDUALS, GuidedSolver
+from prisma_lib.baselines.paper import PAPER
 from prisma_lib.baselines.prior import Prior
 from prisma_lib.cells import Benchmark, Cell, benchmark, cells, observation_of
 from prisma_lib.checks import check_count, check_names
@@ -236,7 +237,7 @@ def _number(value: float) -> float | None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    """Tunes the cells that the card has no weights for, and judges them."""
+    """Tunes cells that the card has no weights for, and judges them."""
     folder = checkpoints.find(options.model)
     network = checkpoints.load_any(options.model, device=options.device)
     if not isinstance(network, Prior):
@@ -250,17 +251,16 @@ def _run(options: argparse.Namespace) -> int:
     done = [(record["direction"], record["regime"]) for record in records]
     asked = {"/".join(cell): cell for cell in cells(network.pde)}
     check_names(f"cell of {network.pde.name}", options.cells or (), asked)
-    wanted = [asked[name] for name in options.cells or asked if asked[name] not in done]
+    tabled = PAPER[network.method].get(network.pde.name) or asked.values()
+    usual = [name for name, cell in asked.items() if cell in tabled]
+    wanted = [asked[name] for name in options.cells or usual if asked[name] not in done]
     problems = validation(network, options.problems)
     for record in tune(network, problems, wanted, options.tries, **settings):
         records.append(record)
         kept = [r for r in card.get("guidance", []) if r["settings"] != settings]
         checkpoints.write_card(folder, card | {"guidance": kept + records})
-        print(
-            f"{record['direction']} {record['regime']}: {record['error']} % with "
-            f"{record['weights']}",
-            flush=True,
-        )
+        found = f"{record['error']} % with {record['weights']}"
+        print(f"{record['direction']} {record['regime']}: {found}", flush=True)
     if options.n:
         _judge(options, network, records, folder.name)
     return 0
@@ -282,7 +282,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="prisma_lib.tune")
     add = parser.add_argument
     add("model", help="folder of a trained prior; its card takes the weights")
-    add("--cells", nargs="+", help="such as forward/full (all of the equation)")
+    add("--cells", nargs="+", help="such as forward/full (those of the tables)")
     add("--steps", type=int, default=200, help="sampler steps")
     add("--tries", type=int, default=TRIES, help="weights to try in each cell")
     add("--problems", type=int, default=PROBLEMS, help="validation problems")

@@ -8,6 +8,7 @@ import torch
 from priors import BOTH, exact, network
 
 from prisma_lib import checkpoints, data, evaluate, pdes, results, tune
+from prisma_lib.baselines.diffusionpde import DiffusionPDE
 from prisma_lib.baselines.fundps import FunDPS
 from prisma_lib.cells import benchmark, observation_of
 from prisma_lib.errors import ConfigError
@@ -103,14 +104,30 @@ def test_the_command_keeps_what_it_found_and_judges_it(poisson, tmp_path, capsys
     assert tune.main([*command, "--n=2", f"--results={rows}"]) == 0
 
     assert card["note"] == "kept"
-    assert len(card["guidance"]) == 6
+    assert len(card["guidance"]) == 4  # that the tables ask for
     assert card["guidance"][0] == first
     assert checkpoints.read_card(folder) == card  # nothing was tuned again
     found = results.read(rows)
     assert {(row["method"], row["steps"], row["n"]) for row in found} == {
         ("FunDPS", "3", "2")
     }
-    assert len({(row["direction"], row["regime"]) for row in found}) == 6
+    assert len({(row["direction"], row["regime"]) for row in found}) == 4
+    capsys.readouterr()
+
+
+def test_cells_that_no_table_asks_for_are_tuned_by_name_only(tmp_path, capsys):
+    burgers = pdes.load("burgers", size=8)
+    usual = data.statistics(burgers, num=4)
+    checkpoints.save(tmp_path, network(DiffusionPDE, burgers, usual), {})
+    command = [str(tmp_path), "--steps=2", "--tries=1", "--problems=1"]
+
+    assert tune.main(command) == 0
+    (first,) = checkpoints.read_card(tmp_path)["guidance"]
+    assert tune.main([*command, "--cells", "forward/full"]) == 0
+    second = checkpoints.read_card(tmp_path)["guidance"][1]
+
+    assert (first["direction"], first["regime"]) == ("reconstruct", "sparse")
+    assert (second["direction"], second["regime"]) == ("forward", "full")
     capsys.readouterr()
 
 
