@@ -25,8 +25,8 @@
 # comparable.
 #
 # Needs: the model `eikonal-32`; uses the weights of baselines in
-# `outputs/models/baselines` that are there. With all of them, an hour or
-# more of one core.
+# `outputs/models/baselines` that are there. With all of them, fifty
+# minutes of one core.
 
 # %%
 from pathlib import Path

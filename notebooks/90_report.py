@@ -96,12 +96,14 @@ plt.show()
 # ## Order and ranks
 #
 # In each cell, two methods stand in the paper's order when their 95 % intervals are
-# apart in its direction; the order holds when no pair is reversed and most pairs are
-# apart. Methods of fewer problems have wider intervals, and ranks that chance decides
-# more often. Average ranks follow the paper's rule for ties, which differs between its
-# tables: the lowest rank under full and noisy observations, the mean rank under sparse
-# ones. "Paper, same columns" ranks the same methods in the same columns by the paper's
-# errors, at the nearest number of steps that it has.
+# apart in its direction, or, of PRISMA and a rival that a benchmark compared on the
+# same problems, when the interval of the ratio of their errors is apart from 1; the
+# order holds when no pair is reversed and most pairs are apart. Methods of fewer
+# problems have wider intervals, and ranks that chance decides more often. Average ranks
+# follow the paper's rule for ties, which differs between its tables: the lowest rank
+# under full and noisy observations, the mean rank under sparse ones. "Paper, same
+# columns" ranks the same methods in the same columns by the paper's errors, at the
+# nearest number of steps that it has.
 
 # %%
 show("order")

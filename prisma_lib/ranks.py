@@ -11,13 +11,22 @@ from dataclasses import dataclass
 from itertools import combinations
 from statistics import mean
 
+from prisma_lib import results
+from prisma_lib.answers import RATIO
 from prisma_lib.cells import REGIMES
 from prisma_lib.tables import METHODS, Column, Entry, Grid, Paper, Who, grid_of, nearest
 
 TIES = {"full": "lowest", "sparse": "mean", "noisy": "lowest"}
 HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be said at this scale"
 
+# What a row with a ratio and that of the error above its line share.
+PLACE = (
+    *("sweep", "run", "pde", "direction", "regime", "setting", "method", "steps"),
+    "n",  # of the other error, which has no more problems
+)
+
 Scores = Mapping[Column, Mapping[Who, float]]
+Ratios = Mapping[tuple[str, ...], tuple[float, float]]
 
 
 def average_ranks(scores: Scores, ties: str) -> dict[Who, tuple[float, int]]:
@@ -149,16 +158,21 @@ class Order:
         return HOLDS if self.same > self.open else OPEN
 
 
-def orders(every: Iterable[Entry], paper: Paper) -> list[Order]:
+def orders(
+    every: Iterable[Entry], paper: Paper, rows: Iterable[results.Row] = ()
+) -> list[Order]:
     """Compares the order of methods with the paper's in every cell that has numbers.
 
-    Two methods are apart when their 95 % intervals are. Pairs that tie in the paper say
-    nothing.
+    Two methods are apart when their 95 % intervals are, or that of the ratio of their
+    errors on the same problems, where a row has one, is apart from 1. Pairs that tie in
+    the paper say nothing.
 
     Args:
         every: Entries of all tables.
         paper: The paper's numbers.
+        rows: Result rows with ratios among them.
     """
+    known_ratios = ratios(rows)
     cells: dict[tuple[Grid, str, Column], list[Entry]] = {}
     for entry in every:
         if entry.usual and entry.method in METHODS and entry.low is not None:
@@ -171,13 +185,13 @@ def orders(every: Iterable[Entry], paper: Paper) -> list[Order]:
         known = [entry for entry in members if entry.who in theirs]
         if len(known) < 2:  # the paper has no order here
             continue
-        counts = pairs(known, theirs)
+        counts = pairs(known, theirs, known_ratios)
         found.append(Order(*grid, regime, *column, len(known), *counts))
     return sorted(found, key=lambda o: (o.scale, o.size, REGIMES.index(o.regime)))
 
 
 def pairs(
-    members: Sequence[Entry], theirs: Mapping[Who, float]
+    members: Sequence[Entry], theirs: Mapping[Who, float], known: Ratios
 ) -> tuple[int, int, int]:
     """Counts the pairs in the paper's order, in the opposite one, and open ones."""
     counts = [0, 0, 0]
@@ -185,12 +199,34 @@ def pairs(
         if theirs[one.who] == theirs[other.who]:
             continue
         better, worse = sorted((one, other), key=lambda entry: theirs[entry.who])
-        counts[0 if apart(better, worse) else 1 if apart(worse, better) else 2] += 1
+        said = apart(better, worse, known), apart(worse, better, known)
+        counts[said.index(True) if any(said) else 2] += 1
     return counts[0], counts[1], counts[2]
 
 
-def apart(better: Entry, worse: Entry) -> bool:
-    """Whether an error is smaller than another with their intervals apart."""
+def apart(better: Entry, worse: Entry, known: Ratios) -> bool:
+    """Whether an error is smaller than another, as `orders` has it."""
     if better.high is None or worse.low is None:
         return False
+    above, below = known.get(asked(worse, better)), known.get(asked(better, worse))
+    if above or below:
+        return bool(above and above[0] > 1) or bool(below and below[1] < 1)
     return better.high < worse.low
+
+
+def ratios(rows: Iterable[results.Row]) -> Ratios:
+    """Collects the intervals of ratios of errors on the same problems; see `asked`."""
+    return {
+        tuple(str(row[key]) for key in PLACE): (float(row["low"]), float(row["high"]))
+        for row in rows
+        if row["metric"] == RATIO and row["low"] and row["high"]
+    }
+
+
+def asked(one: Entry, other: Entry) -> tuple[str, ...]:
+    """Names the ratio of an error to another of the same run."""
+    about = one.row | {"setting": f"{one.row['setting']};over={other.method}"}
+    about |= {"n": other.row["n"]}
+    if any(one.row[key] != other.row[key] for key in ("sweep", "run")):
+        return ()
+    return tuple(str(about[key]) for key in PLACE)

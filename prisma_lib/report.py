@@ -106,7 +106,7 @@ class Report:
             "frontier": frontiers(self.entries),
             "order": [
                 {**asdict(order), "verdict": order.verdict}
-                for order in orders(self.entries, self.paper)
+                for order in orders(self.entries, self.paper, every)
             ],
             "claims": claims(self.entries, every, self.paper),
         }

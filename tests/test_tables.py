@@ -177,6 +177,24 @@ def test_order_holds_when_no_pair_is_reversed(ours, verdict, counts):
     assert (found.same, found.reversed, found.open) == counts
 
 
+@pytest.mark.parametrize(
+    ("interval", "counts"),
+    [((0.7, 0.9), (1, 0, 0)), ((1.1, 1.3), (0, 1, 0)), ((0.9, 1.1), (0, 0, 1))],
+)
+def test_a_ratio_on_the_same_problems_decides_before_intervals(interval, counts):
+    rows = [row("PRISMA", 2.0, 20), row("FNO", 2.1)]
+    about = {"metric": "error_ratio", "setting": "size=32;over=FNO"}
+    ratio = row("PRISMA", 0.95, 20, **about)
+    ratio |= dict(zip(("low", "high"), map(str, interval), strict=True))
+
+    (found,) = ranks.orders(tables.entries(rows, PAPER), PAPER, [*rows, ratio])
+    elsewhere = ratio | {"run": "another"}
+    (alone,) = ranks.orders(tables.entries(rows, PAPER), PAPER, [*rows, elsewhere])
+
+    assert (found.same, found.reversed, found.open) == counts
+    assert (alone.same, alone.reversed, alone.open) == (0, 0, 1)
+
+
 @pytest.mark.parametrize("other", ["mean field", "lift"])
 def test_a_method_alone_has_no_order(other):
     rows = [row("PRISMA", 1.0, 20), row(other, 0.1)]

@@ -48,7 +48,7 @@ def claims(
     for scale, size in grids:
         mine = [entry for entry in usual if grid_of(entry) == (scale, size)]
         here = [row for row in rows if row["scale"] == scale]
-        table = ranks(mine, paper), orders(mine, paper)
+        table = ranks(mine, paper), orders(mine, paper, here)
         evidence = Evidence(mine, *table, here, paper)
         for name, claim in CLAIMS.items():
             finding = claim.judge(evidence)
