@@ -18,9 +18,9 @@
 # ten. We run both ways of entering, and drop what the fourth answer has beyond ten.
 #
 # Needs: the models `navier_stokes-32` and `navier_stokes-32-frames3`; what is not there
-# is left out. Runs in about an hour of one core where the guided methods have weights,
-# and in less than half of it without them; a run that is cut goes on with the rollouts
-# that it kept. The answer is printed at the end.
+# is left out. Runs in half an hour to an hour of one core where the guided methods have
+# weights, and in less than half of it without them; a run that is cut goes on with the
+# rollouts that it kept. The answer is printed at the end.
 
 # %%
 import itertools

@@ -79,12 +79,16 @@ def check_count(name: str, value: object, low: int, example: int) -> int:
     Raises:
         ConfigError: When it is anything else; names it and the range.
     """
-    if isinstance(value, bool) or not isinstance(value, int) or value < low:
-        raise ConfigError(
-            f"{name}={value!r}: give a whole number of at least {low}, such as "
-            f"{name}={example}"
-        )
-    return value
+    if (
+        isinstance(value, int | np.integer)
+        and not isinstance(value, bool)
+        and value >= low
+    ):
+        return int(value)
+    raise ConfigError(
+        f"{name}={value!r}: give a whole number of at least {low}, such as "
+        f"{name}={example}"
+    )
 
 
 def check_names(kind: str, given: Iterable[str], known: Collection[str]) -> None:
@@ -224,6 +228,11 @@ def _checked_mask(name: str, mask: Array, field: Field) -> Field:
 
 def _lifted(name: str, value: Array, channels: int) -> Tensor:
     """Returns a detached tensor `(b, c, x, y)` of a user's array, dtype unchanged."""
+    if np.ma.isMaskedArray(value):
+        raise DataError(
+            f"{name} is a masked array: give its numbers with a mask of their own, or "
+            "with NaN where they are missing, .astype(float).filled(numpy.nan)"
+        )
     if isinstance(value, np.ndarray):
         if value.dtype.kind not in "biufc" or value.dtype.char in "gG":
             raise DataError(

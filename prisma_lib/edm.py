@@ -12,6 +12,7 @@ Reference:
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -82,6 +83,8 @@ class Schedule:
     rho: float = 7.0
 
     def __post_init__(self) -> None:
+        if isinstance(self.steps, np.integer):
+            object.__setattr__(self, "steps", int(self.steps))
         if isinstance(self.steps, bool) or not isinstance(self.steps, int):
             raise ConfigError(
                 f"steps={self.steps!r} is no count: give a whole number such as 20"

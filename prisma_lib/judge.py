@@ -16,6 +16,9 @@ from torch import Tensor
 from prisma_lib import devices, provenance, results
 from prisma_lib.answers import Answer, errors
 from prisma_lib.cells import Benchmark, Cell, observations_of
+from prisma_lib.checks import check_count
+from prisma_lib.errors import ConfigError
+from prisma_lib.pdes.base import PDE
 from prisma_lib.solve import Solver
 
 
@@ -44,7 +47,8 @@ def judge(
         equally.
 
     Raises:
-        ConfigError: When the equation has no such cell.
+        ConfigError: When the equation has no such cell, the solver is for another one,
+            or `samples` is no number of draws.
         DataError: When the metric cannot judge the truth, such as misjudged points of a
             continuous field.
     """
@@ -63,6 +67,8 @@ def answered(
     **labels: Any,
 ) -> list[Answer]:
     """Lets a solver answer all problems of several cells at once; see `judge`."""
+    _check(solver, problems.pde)
+    check_count("samples", samples, 1, 16)
     seen = observations_of(problems, asked)
     # A truth that cannot be judged is refused before the solver runs for hours.
     for direction, _ in asked:
@@ -86,6 +92,20 @@ def answered(
         Answer(problems, cell, a_cell, u_cell, common)
         for cell, a_cell, u_cell in zip(asked, *draws, strict=True)
     ]
+
+
+def _check(solver: Solver, pde: PDE) -> None:
+    if not hasattr(solver, "solve"):
+        raise ConfigError(
+            f"a {type(solver).__name__} does not answer by itself: give a solver, such "
+            "as PrismaSolver(model)"
+        )
+    own = getattr(solver, "pde", pde)
+    if (own.name, own.channels) != (pde.name, pde.channels):
+        raise ConfigError(
+            f"trained for {own.name} with channels {own.channels}, asked for "
+            f"{pde.name} with {pde.channels}"
+        )
 
 
 def diverged(solver: Solver, problems: Benchmark, cell: Cell, **labels: Any) -> Answer:

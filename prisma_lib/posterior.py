@@ -107,6 +107,7 @@ def gaussian_posterior(
     Raises:
         ConfigError: When the equation has no Gaussian posterior or the noise is
             impossible.
+        DataError: When it is given no observation.
         ShapeError: When the observation is on another grid.
     """
     if not is_gaussian(pde):
@@ -114,14 +115,15 @@ def gaussian_posterior(
             f"{pde.name} with {pde.options} has no posterior in closed form: it needs "
             "a linear equation with Gaussian inputs, such as poisson or helmholtz"
         )
-    pde.check(observation.a, observation.u)
-    sd_a, sd_u = noise_sd if isinstance(noise_sd, tuple) else (noise_sd, noise_sd)
-    if not all(math.isfinite(sd) and sd >= 0 for sd in (sd_a, sd_u)):
+    pde.check_observation(observation)
+    pair = noise_sd if isinstance(noise_sd, tuple) else (noise_sd, noise_sd)
+    numbers = [sd for sd in pair if isinstance(sd, int | float)]
+    if len(numbers) != 2 or not all(math.isfinite(sd) and sd >= 0 for sd in numbers):
         raise ConfigError(
             f"noise_sd={noise_sd}: noise needs a finite standard deviation of at least "
             "0 in physical units, or one for a and one for u"
         )
-    return GaussianPosterior(pde, observation, (float(sd_a), float(sd_u)))
+    return GaussianPosterior(pde, observation, (float(pair[0]), float(pair[1])))
 
 
 @dataclass(frozen=True)

@@ -72,8 +72,15 @@ class Solution:
 
         Returns:
             A matplotlib figure. Needs the extra `notebooks`.
+
+        Raises:
+            ConfigError: When there is no such problem.
         """
         from prisma_lib import plots
+
+        num = self.observation.batch
+        if not 0 <= problem < num:
+            raise ConfigError(f"problem={problem!r}: give a number from 0 to {num - 1}")
 
         return plots.solution(self, problem)
 
@@ -133,6 +140,11 @@ def solve(
 def _as_solver(
     model: Prisma | Solver, steps: int | None, settings: dict[str, Any]
 ) -> Solver:
+    if not hasattr(model, "pde"):  # an equation has none, and nor has a name
+        raise ConfigError(
+            f"a {type(model).__name__} is no model: load one first, such as "
+            'load("darcy-32")'
+        )
     levels = ("sigma_min", "sigma_max", "rho")
     own = [f.name for f in fields(PrismaSolver) if f.name not in ("model", "schedule")]
     for name in settings:

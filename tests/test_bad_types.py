@@ -1,5 +1,6 @@
 """Wrong types at the doors of the library: one clear error each, never torch's."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -103,3 +104,32 @@ def test_fields_of_another_rank(model, a, axes):
 def test_numbers_of_problems(model):
     with pytest.raises(ConfigError):
         data.problems(model.pde, "3")
+
+
+@pytest.mark.parametrize("other", ["darcy-32", None, pdes.load("darcy", 16)])
+def test_what_is_no_model(a, other):
+    with pytest.raises(ConfigError, match="is no model: load one first"):
+        solve(other, a=a, steps=2)
+
+
+def test_numpy_counts_are_counts(model, a):
+    mine = solve(model, a=a, steps=np.int64(2), samples=np.int32(2), seed=0)
+    same = solve(model, a=a, steps=2, samples=2, seed=0)
+
+    torch.testing.assert_close(mine.u, same.u, rtol=0, atol=0)
+    assert type(Schedule(np.int64(3)).steps) is int
+
+
+def test_a_masked_array_has_to_say_what_it_hides(model, a):
+    hidden = np.ma.masked_array(a[0, 0].numpy(), mask=a[0, 0].numpy() > 5)
+
+    with pytest.raises(DataError, match="masked array"):
+        solve(model, a=hidden, steps=1)
+    found = solve(model, a=hidden.astype(float).filled(np.nan), steps=1, seed=0)
+    assert found.observation.mask_a.sum() == (a <= 5).sum()
+
+
+@pytest.mark.parametrize("problem", [1, -1])
+def test_a_problem_that_is_not_there_cannot_be_drawn(model, a, problem):
+    with pytest.raises(ConfigError, match="from 0 to 0"):
+        solve(model, a=a, steps=1, seed=0).plot(problem)

@@ -27,7 +27,7 @@ EXTRAS = {
 # From the ground up; a module imports none that stands in a later line.
 FLOORS = """
 errors
-files devices progress grids observed provenance tensorfile
+files devices given progress grids observed provenance tensorfile
 stencils spectral splines
 fields philox refine ensembles
 shapes flows flux_form diffusionpde intervals

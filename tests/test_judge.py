@@ -117,3 +117,24 @@ def test_one_trajectory_alone_has_no_interval():
     (row,) = answer.rows()
 
     assert (row["value"], row["low"], row["high"]) == ("0", "", "")
+
+
+def test_a_solver_of_another_equation_is_not_judged(quick):
+    problems = nine(quick, "poisson").first(1)
+    other = nine(quick, "darcy")
+    solver = PINN(other.pde, other.statistics, **FAST)
+
+    with pytest.raises(ConfigError, match=r"trained for darcy .* asked for poisson"):
+        judge.judge(solver, problems, [("forward", "full")], method="x")
+
+
+@pytest.mark.usefixtures("untyped")
+def test_what_does_not_answer_is_refused(quick):
+    problems = nine(quick, "poisson").first(1)
+    asked = [("forward", "full")]
+    solver = PINN(problems.pde, problems.statistics, **FAST)
+
+    with pytest.raises(ConfigError, match="Linear does not answer by itself"):
+        judge.judge(torch.nn.Linear(1, 1), problems, asked, method="x")
+    with pytest.raises(ConfigError, match="samples=0"):
+        judge.judge(solver, problems, asked, method="x", samples=0)

@@ -1,9 +1,11 @@
 """What an equation is asked for by: its name, its size, its constants."""
 
+import numpy as np
 import pytest
+import torch
 
 from prisma_lib import pdes
-from prisma_lib.errors import ConfigError, ShapeError
+from prisma_lib.errors import ConfigError, DataError, ShapeError
 
 
 @pytest.fixture(params=pdes.names())
@@ -33,3 +35,29 @@ def test_an_unknown_coefficient_is_refused(name):
 def test_an_unknown_name_is_refused_with_the_nearest(name, change):
     with pytest.raises(ConfigError, match=f"did you mean '{name}'"):
         pdes.load(change(name))
+
+
+@pytest.mark.usefixtures("untyped")
+@pytest.mark.parametrize("kind", [torch.int64, torch.uint8, torch.bool])
+def test_fields_of_whole_numbers_are_refused_before_a_solution_is_cut_to_them(
+    name, kind
+):
+    pde = pdes.load(name, 8)
+    a, u = (torch.ones(1, c, 8, 8, dtype=kind) for c in pde.channels)
+
+    for ask in (lambda: pde.solve(a), lambda: pde.residual(a, u)):
+        with pytest.raises(DataError, match="floating-point"):
+            ask()
+    if pde.stencil(u.float()) is not None:
+        with pytest.raises(DataError, match="floating-point"):
+            pde.stencil(u)
+
+
+@pytest.mark.usefixtures("untyped")
+def test_fields_that_are_no_tensors_are_refused(name):
+    pde = pdes.load(name, 8)
+
+    with pytest.raises(DataError, match="is of float32: give a floating-point tensor"):
+        pde.solve(np.ones((1, 1, 8, 8), np.float32))
+    with pytest.raises(DataError, match="no observation"):
+        pde.lift(torch.ones(1, 1, 8, 8))

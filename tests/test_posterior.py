@@ -7,7 +7,7 @@ import torch
 from small import random_observation
 
 from prisma_lib import data, evaluate, metrics
-from prisma_lib.errors import ConfigError, ShapeError
+from prisma_lib.errors import ConfigError, DataError, ShapeError
 from prisma_lib.observe import Observation, add_noise, observe
 from prisma_lib.pdes import load
 from prisma_lib.posterior import ExactPosterior, gaussian_posterior, is_gaussian
@@ -222,3 +222,15 @@ def test_no_draws_are_refused():
         gaussian_posterior(pde, random_observation(pde, 0.5)).sample(
             0, torch.Generator()
         )
+
+
+@pytest.mark.usefixtures("untyped")
+@pytest.mark.parametrize("noise", ["0.1", None, [0.1, 0.1], (0.1,), torch.ones(2)])
+def test_noise_that_is_no_number_is_refused(noise):
+    pde = load("poisson", 8)
+    blank = torch.zeros(1, 1, 8, 8)
+
+    with pytest.raises(ConfigError, match="noise_sd="):
+        gaussian_posterior(pde, Observation(blank, blank, blank, blank), noise)
+    with pytest.raises(DataError, match="no observation"):
+        gaussian_posterior(pde, blank, 0.0)

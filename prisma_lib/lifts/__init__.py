@@ -66,10 +66,11 @@ def lift(
 
     Raises:
         ConfigError: When the noise or a setting is impossible.
+        DataError: When it is given no observation.
         ShapeError: When the observation is on another grid.
         NumericsError: When a flow is too fast for its time step.
     """
-    pde.check(observation.a, observation.u)
+    pde.check_observation(observation)
     seen = sensors(observation, noise_sd, pde.channels)
     mean, sd = estimate(pde, seen, **settings)
     like, known = observation.a, seen.exact

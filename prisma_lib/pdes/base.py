@@ -29,7 +29,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from prisma_lib.errors import ConfigError, DataError, ShapeError
+from prisma_lib import given
+from prisma_lib.errors import ConfigError, DataError
 from prisma_lib.grids import Grid
 from prisma_lib.observed import Lift, Noise, Observation
 from prisma_lib.philox import key_of
@@ -235,25 +236,28 @@ class PDE(ABC):
             u: Solution field, likewise.
 
         Raises:
+            DataError: When one is no tensor of floating-point numbers.
             ShapeError: When one has another grid, number of channels or number of
                 samples, or holds no sample.
         """
-        given = zip("au", (a, u), self.channels, strict=True)
-        known = [(name, field, c) for name, field, c in given if field is not None]
-        for name, field, c in known:
-            num = len(field) if field.ndim else 0
-            if num < 1 or tuple(field.shape[1:]) != (c, *self.grid.shape):
-                raise ShapeError(
-                    f"{name} of shape {tuple(field.shape)} does not fit {self.name}: "
-                    f"it needs (b, {c}, {self.grid.shape[0]}, {self.grid.shape[1]}) "
-                    "with b at least 1; build the PDE with the size of the field, or "
-                    "give the field its channels"
-                )
-        nums = [len(field) for _, field, _ in known]
-        if len(set(nums)) > 1:
-            raise ShapeError(
-                f"{self.name} was given fields of {nums} samples: give one a for each u"
+        given.check_fields(self.name, self.grid.shape, self.channels, a, u)
+
+    def check_observation(self, observation: Observation) -> None:
+        """Refuses what is no observation on this grid.
+
+        Args:
+            observation: What was handed in.
+
+        Raises:
+            DataError: When it is a field or anything else.
+            ShapeError: When it is on another grid; see `check`.
+        """
+        if not isinstance(observation, Observation):
+            raise DataError(
+                f"a {type(observation).__name__} is no observation of {self.name}: "
+                "make one with prisma_lib.observe.observation(pde, a, u)"
             )
+        self.check(observation.a, observation.u)
 
     def check_finite(self, field: Field) -> None:
         """Refuses fields with gaps.
@@ -264,12 +268,7 @@ class PDE(ABC):
         Raises:
             DataError: When a value is not finite.
         """
-        if not field.isfinite().all():
-            where = field.isfinite().logical_not().nonzero()[0].tolist()
-            raise DataError(
-                f"a field of {self.name} is not finite at {where} (b, c, x, y): give "
-                "numbers; a measured field with gaps needs a solver of inverse problems"
-            )
+        given.check_finite(self.name, field)
 
     def outliers(self, a: Field, u: Field) -> Bool[Tensor, " b"]:
         """Marks the pairs that statistics leave out: by default none."""
