@@ -104,6 +104,17 @@ def find(name: str | Path) -> Path:
     )
 
 
+def label(name: str | Path) -> str:
+    """Names a model in result rows: one that does not ship after its run's folder, too.
+
+    Raises:
+        CheckpointError: When there is none.
+    """
+    folder = find(name).resolve()
+    ships = folder.parent == SHIPPED.resolve()
+    return folder.name if ships else f"{folder.parent.name}-{folder.name}"
+
+
 def read_card(folder: Path | str) -> Card:
     """Reads and checks a model's card.
 

@@ -68,8 +68,11 @@ def compare(
         nums |= {row["n"] for row in found}
         rows += found
     if prisma:
+        network = getattr(prisma, "model", Prisma)  # another solver has none
+        ours = {"method": network.title}
         for n in sorted(nums):
-            rows += rows_of("prisma", lambda *_: prisma, problems.few(n), **labels)
+            few = problems.few(n)
+            rows += rows_of("prisma", lambda *_: prisma, few, **labels, **ours)
     return rows
 
 

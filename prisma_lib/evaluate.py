@@ -35,6 +35,7 @@ from prisma_lib.judge import judge
 from prisma_lib.model import Prisma
 from prisma_lib.pdes.base import PDE, Direction
 from prisma_lib.reading import Problems
+from prisma_lib.results import show
 from prisma_lib.solve import PrismaSolver, Solver
 
 __all__ = [
@@ -155,20 +156,9 @@ def _anchored(problems: Benchmark, cell: Cell, **labels: Any) -> list[results.Ro
     return [row for part in rows for row in part]
 
 
-def show(rows: list[results.Row]) -> str:
-    """Formats rows as a small text table."""
-    head = f"{'method':18} {'direction':9} {'regime':7} {'error %':>8}  95% interval"
-    lines = [f"{head}   n  s/sample"]
-    lines += [
-        f"{row['method']:18} {row['direction']:9} {row['regime']:7} {row['value']:>8}  "
-        f"[{row['low']}, {row['high']}]  {row['n']}  {row['seconds_per_sample']}"
-        for row in rows
-    ]
-    return "\n".join(lines)
-
-
 def _run(options: argparse.Namespace) -> int:
     """Evaluates what was asked for and writes the rows where they are wanted."""
+    results.check(options.results)
     if options.anchors:
         rows = _anchors(options)
     else:
@@ -190,9 +180,9 @@ def _run(options: argparse.Namespace) -> int:
 def _own_table(options: argparse.Namespace) -> list[results.Row]:
     """Evaluates a model and the anchors of its equation."""
     model = checkpoints.load(options.model, device=options.device)
-    folder = checkpoints.find(options.model)
     problems = _asked(options) if options.data else None
-    run = f"{folder.name}-{options.steps}-{options.n}-{options.seed}"
+    name = checkpoints.label(options.model)
+    run = f"{name}-{options.steps}-{options.n}-{options.seed}"
     asked = options.n, options.steps, options.seed, problems
     return table(model, *asked, anchored=not options.alone, run=run)
 
@@ -200,7 +190,7 @@ def _own_table(options: argparse.Namespace) -> list[results.Row]:
 def _asked(options: argparse.Namespace) -> Benchmark:
     """Reads the problems from the file that was named, or makes some."""
     if not options.data:
-        pde = pdes.load(options.pde or "darcy", size=options.size)
+        pde = pdes.load(options.pde or "darcy", size=options.size or 32)
         return benchmark(pde, options.n, options.seed)
     found = data.load(options.data)
     problems = named(found, options.data, options.seed)
@@ -252,6 +242,8 @@ def _rivals(options: argparse.Namespace) -> list[results.Row]:
     for row in rows:
         about = [row[k] for k in ("method", "pde", "steps", "n", "seed")]
         about.append(problems.pde.size)
+        if prisma and row["method"] == prisma.model.title:
+            about.append(checkpoints.label(options.model))
         row["run"] = "-".join(str(part) for part in about if part)
     return rows
 
@@ -263,7 +255,7 @@ def _arguments() -> argparse.ArgumentParser:
     add("--methods", nargs="+", help=f"of {', '.join(baselines.names())}, prisma")
     add("--anchors", action="store_true", help="the baselines that learn nothing")
     add("--pde", help="equation of --methods and --anchors (darcy)")
-    add("--size", type=int, default=32, help="points per axis for them")
+    add("--size", type=int, help="points per axis for them (32)")
     add("--data", type=Path, help="ask the problems of this file or folder instead")
     add("--weights", type=Path, default=baselines.WEIGHTS, help="folder of --methods")
     add("--guided-steps", type=int, default=baselines.GUIDED_STEPS)
@@ -273,7 +265,7 @@ def _arguments() -> argparse.ArgumentParser:
     add("--steps", type=int, default=20, help="sampler steps of PRISMA")
     add("--seed", type=int, default=0)
     add("--device", default="auto")
-    add("--scale", default="cpu")
+    add("--scale", default="cpu", choices=results.SCALES)
     add("--results", help="CSV file that takes the rows")
     add("--card", action="store_true", help="write the rows into the model's card")
     return parser
@@ -291,6 +283,9 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error("--card takes the table of a model, without --methods")
     if options.data and options.pde:
         parser.error("--data says of which equation it is: leave out --pde")
+    alone = options.model and not options.methods
+    if alone and (options.pde or options.size):
+        parser.error("a model has its equation and grid: leave out --pde and --size")
     if options.card and options.data:
         parser.error("--card takes the problems of the protocol, without --data")
     return exit_status(lambda: _run(options))

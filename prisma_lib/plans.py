@@ -17,9 +17,9 @@ from typing import Any
 
 from prisma_lib import pairing, runs, schema, strictyaml, values
 from prisma_lib.errors import ConfigError, RunDirError, unknown_name
+from prisma_lib.results import SCALES as SCALES
 from prisma_lib.strictyaml import Document
 
-SCALES = schema.SCALES
 SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,59}")
 
 Values = dict[str, Any]

@@ -12,14 +12,14 @@ import csv
 import fcntl
 import io
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from prisma_lib.checks import check_names
 from prisma_lib.errors import DataError
-from prisma_lib.files import write_atomically, write_json
+from prisma_lib.files import write_atomically, write_json, writing
 
 COLUMNS = (
     *("sweep", "run", "commit", "scale", "method", "pde", "direction", "regime"),
@@ -30,6 +30,8 @@ QUESTION = (
     *("sweep", "run", "scale", "method", "pde", "direction", "regime"),
     *("setting", "steps", "metric", "n", "device", "seed"),
 )
+RUN = ("sweep", "run", "scale")
+SCALES = ("smoke", "cpu", "gpu", "paper")
 
 Row = dict[str, Any]
 
@@ -70,7 +72,7 @@ def read(path: Path | str) -> list[Row]:
 
 
 def append(path: Path | str, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Adds rows to a file, in place of the rows that the same run wrote before.
+    """Adds rows to a file, in place of those that the same run wrote at the same scale.
 
     A crash leaves the old file or the new one, and of several writers at once none
     loses the other's rows.
@@ -89,15 +91,36 @@ def append(path: Path | str, rows: Iterable[Mapping[str, Any]]) -> None:
         check_names("result column", row, COLUMNS)
         full = {column: row.get(column, "") for column in COLUMNS}
         new[question(full)] = full
-    runs = {(str(row["sweep"]), str(row["run"])) for row in new.values()}
+    runs = {tuple(str(row[key]) for key in RUN) for row in new.values()}
     path.parent.mkdir(parents=True, exist_ok=True)
     with alone(path):
-        kept = [row for row in read(path) if (row["sweep"], row["run"]) not in runs]
+        kept = [r for r in read(path) if tuple(r[key] for key in RUN) not in runs]
         text = io.StringIO()
         writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
         writer.writeheader()
         writer.writerows([*kept, *new.values()])
         write_atomically(path, text.getvalue().encode())
+
+
+def check(path: Path | str | None) -> None:
+    """Refuses a file that cannot take rows, before they are computed.
+
+    Args:
+        path: The CSV file; None where no rows are wanted.
+
+    Raises:
+        DataError: When the file that is there is no table of results.
+        RunDirError: When it cannot be written.
+    """
+    if path is None:
+        return
+    path = Path(path)
+    with writing(path):
+        if path.is_dir():
+            raise IsADirectoryError(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with alone(path):
+            read(path)
 
 
 def question(row: Mapping[str, Any]) -> tuple[str, ...]:
@@ -113,6 +136,18 @@ def alone(path: Path) -> Iterator[None]:
         for part in path.parent.glob(f".{path.name}.*.part"):
             part.unlink(missing_ok=True)
         yield
+
+
+def show(rows: Sequence[Row]) -> str:
+    """Formats rows as a small text table."""
+    head = f"{'method':18} {'direction':9} {'regime':7} {'error %':>8}  95% interval"
+    lines = [f"{head}   n  s/sample"]
+    lines += [
+        f"{row['method']:18} {row['direction']:9} {row['regime']:7} {row['value']:>8}  "
+        f"[{row['low']}, {row['high']}]  {row['n']}  {row['seconds_per_sample']}"
+        for row in rows
+    ]
+    return "\n".join(lines)
 
 
 def number(row: Mapping[str, Any], column: str = "value") -> float | None:

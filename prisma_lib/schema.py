@@ -7,6 +7,7 @@ from typing import Any
 from prisma_lib import values
 from prisma_lib.errors import ConfigError, unknown_name
 from prisma_lib.pairing import Parameter
+from prisma_lib.results import SCALES
 from prisma_lib.strictyaml import Document
 
 KEYS: dict[str, type] = {
@@ -20,7 +21,6 @@ KEYS: dict[str, type] = {
     "include": list,
 }
 KINDS: dict[type, str] = {str: "text", dict: "a mapping", list: "a list"}
-SCALES = ("smoke", "cpu", "gpu", "paper")
 SET_BY_THE_SWEEP = ("out", "scale", "interactive")
 # The smallest value of each resource that is counted.
 COUNTED = {"threads": 1, "gpus": 0}

@@ -6,7 +6,8 @@
 The plan's `zip` and `grid` list the variants, of PRISMA or of any baseline that is
 trained; each is judged in the cells that apply to it. A variant that has rows, and its
 model where `--models` wants one, is not trained again; one that was interrupted goes
-on: the same command finishes what is left.
+on: the same command finishes what is left, and names what it keeps. A results file has
+rows of one split; those of other scales stand beside them.
 With `--split validation` the problems are others than those of the tables: for settings
 that are chosen by the result.
 """
@@ -20,8 +21,10 @@ from pathlib import Path
 
 from prisma_lib import baselines, checkpoints, pdes, plans, provenance, results
 from prisma_lib.cells import benchmark
+from prisma_lib.checks import check_count
 from prisma_lib.comparison import asked_of, rows_of
 from prisma_lib.errors import ConfigError, exit_status
+from prisma_lib.files import writing
 from prisma_lib.train import PROCESSES, begin, finish, team, watched
 from prisma_lib.training import TrainConfig, TrainState
 
@@ -84,8 +87,11 @@ def screen(
         Name and rows of each variant, once they are in the file.
 
     Raises:
-        ConfigError: When the plan cannot be used, or trains what has no cell.
+        ConfigError: When the plan cannot be used, trains what has no cell, or `out` has
+            rows of the other split.
+        RunDirError: When `out` or `models` cannot be written.
     """
+    check_count("n", n, 1, 128)
     trainings = _chosen(path, scale, only)
     home = folder or provenance.ROOT / "outputs" / "train" / path.stem
     kept = {name: _kept(config) for name, config in trainings.items()}
@@ -94,13 +100,18 @@ def screen(
             f"{path} trains a method twice for the same equation and size, and one "
             f"model would replace the other in {models}: leave out --models"
         )
-    done = {row["run"] for row in results.read(out)}
+    for config in trainings.values():
+        asked_of(config.method, pdes.load(config.pde, config.size))
+    results.check(out)
+    if models:
+        with writing(models):
+            models.mkdir(parents=True, exist_ok=True)
+    done = _judged(out, scale, split)
     for name, config in trainings.items():
         model = models / kept[name] if models else home / name / "model"
         # Rows travel with the project, most models do not: some solver may want one.
         if name in done and (not models or (model / checkpoints.CARD).exists()):
             continue
-        asked_of(config.method, pdes.load(config.pde, config.size))
         with team(config, home / name, device, processes):
             state = begin(config, home / name, device)
             for _ in watched(state, home / name):
@@ -110,6 +121,19 @@ def screen(
         rows = judged(state, n, split, **labels)
         results.append(out, rows)
         yield name, rows
+
+
+def _judged(out: Path, scale: str, split: str) -> set[str]:
+    """Returns the variants that have rows at a scale."""
+    rows = [row for row in results.read(out) if row["scale"] == scale and row["n"]]
+    for row in rows:
+        theirs = results.settings(row).get("split", "test")
+        if theirs != split:
+            raise ConfigError(
+                f"{out} has rows of the {theirs} split, such as those of {row['run']}: "
+                f"give --results another file for those of the {split} split"
+            )
+    return {row["run"] for row in rows}
 
 
 def _chosen(path: Path, scale: str, only: str) -> dict[str, TrainConfig]:
@@ -131,6 +155,7 @@ def _run(options: argparse.Namespace) -> int:
     """Works through a plan."""
     out = options.results or Path("outputs", "results", f"{options.plan.stem}.csv")
     judging = options.n, options.split, options.models, options.processes
+    kept = dict.fromkeys(_chosen(options.plan, options.scale, options.only))
     for name, rows in screen(
         *(options.plan, options.scale, out, options.device),
         *judging,
@@ -138,6 +163,9 @@ def _run(options: argparse.Namespace) -> int:
     ):
         cells = (f"{row['value']} {row['metric']}" for row in rows)
         print(f"{name}: {', '.join(cells)}", flush=True)
+        del kept[name]
+    if kept:
+        print(f"kept, for {out} has their rows: {', '.join(kept)}")
     return 0
 
 

@@ -238,12 +238,12 @@ def _number(value: float) -> float | None:
 
 def _run(options: argparse.Namespace) -> int:
     """Tunes cells that the card has no weights for, and judges them."""
+    results.check(options.results)
     folder = checkpoints.find(options.model)
     network = checkpoints.load_any(options.model, device=options.device)
     if not isinstance(network, Prior):
         raise CheckpointError(
-            f"{folder} is a model of {network.method}, which takes no guidance: give "
-            "a model of diffusionpde or fundps"
+            f"{folder}: {network.method} takes no guidance; give diffusionpde or fundps"
         )
     settings = {"steps": options.steps, "residual": options.residual}
     card = checkpoints.read_card(folder)
@@ -254,6 +254,8 @@ def _run(options: argparse.Namespace) -> int:
     tabled = PAPER[network.method].get(network.pde.name) or asked.values()
     usual = [name for name, cell in asked.items() if cell in tabled]
     wanted = [asked[name] for name in options.cells or usual if asked[name] not in done]
+    if not wanted:
+        print(f"{folder} has weights of these cells for {options.steps} steps: kept")
     problems = validation(network, options.problems)
     for record in tune(network, problems, wanted, options.tries, **settings):
         records.append(record)
@@ -262,13 +264,12 @@ def _run(options: argparse.Namespace) -> int:
         found = f"{record['error']} % with {record['weights']}"
         print(f"{record['direction']} {record['regime']}: {found}", flush=True)
     if options.n:
-        _judge(options, network, records, folder.name)
+        _judge(options, network, records)
     return 0
 
 
-def _judge(
-    options: argparse.Namespace, network: Prior, records: list[Record], name: str
-) -> None:
+def _judge(options: argparse.Namespace, network: Prior, records: list[Record]) -> None:
+    name = checkpoints.find(options.model).name
     run = f"{name}-{options.steps}-{options.residual}-{options.n}"
     labels = {"sweep": "tune", "run": run, "scale": options.scale}
     rows = judge(network, records, benchmark(network.pde, options.n), **labels)

@@ -12,6 +12,7 @@ from prisma_lib import baselines, checkpoints, comparison, evaluate, pdes, resul
 from prisma_lib.baselines.paper import PAPER
 from prisma_lib.cells import cells
 from prisma_lib.errors import ConfigError, NumericsError
+from prisma_lib.lifted import PrismaL
 
 
 @pytest.fixture(scope="module")
@@ -163,6 +164,16 @@ def test_prisma_is_judged_on_the_problems_of_the_slow_too(problems):
         *(Echo(asked.pde), asked.first(4), "forward", "full"), method="PRISMA"
     )
     assert few[0]["value"] == expected["value"]
+
+
+def test_rows_of_prisma_l_beside_others_are_called_so(problems):
+    asked = problems("darcy").first(4)
+    ours = Echo(asked.pde)
+    ours.model = PrismaL  # all that is read of it is its title
+
+    rows = evaluate.compare(["pinn"], asked, prisma=ours, settings={"pinn": FAST})
+
+    assert {row["method"] for row in rows} == {"PINN", "PRISMA-L"}
 
 
 def test_prisma_of_the_same_budget_stands_in_the_same_folder(tmp_path, problems):

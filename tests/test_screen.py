@@ -66,6 +66,51 @@ def test_variants_go_on_where_they_were_cut_and_are_judged_once(plan, root):
     assert not list(screen.screen(plan, "smoke", out, "cpu", 1))
 
 
+def test_rows_of_another_scale_or_split_are_not_taken_for_these(plan, root, capsys):
+    out, command = root / "rows.csv", [str(plan), "--n=1", "--only=one"]
+    command += [f"--results={out}"]
+    plan.write_text(PLAN.replace("scales:", "scales:\n  cpu: {images: 8}"))
+    for scale in ("smoke", "cpu"):
+        shutil.rmtree(root / "outputs", ignore_errors=True)
+        assert screen.main([*command, f"--scale={scale}"]) == 0
+        assert capsys.readouterr().out.startswith("one: ")
+
+    assert {row["scale"] for row in results.read(out)} == {"smoke", "cpu"}
+    assert screen.main([*command, "--scale=cpu"]) == 0
+    assert capsys.readouterr().out.endswith("rows.csv has their rows: one\n")
+    assert screen.main([*command, "--scale=cpu", "--split=validation"]) == 2
+    assert "rows of the test split" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("option", "status", "said"),
+    [
+        ("--n=0", 2, "n=0"),
+        ("--models=/proc/nowhere", 4, "cannot write /proc/nowhere"),
+        ("--results=/proc/x.csv", 4, "cannot write /proc/x.csv"),
+        ("--results=/tmp", 4, "cannot write /tmp"),
+    ],
+)
+def test_what_cannot_be_written_is_refused_before_training(
+    plan, root, option, status, said, capsys
+):
+    plan.write_text(PLAN.replace("[one, two]", "[one, two]\n  pde: [darcy, poisson]"))
+
+    assert screen.main([str(plan), "--scale=smoke", option]) == status
+
+    assert said in capsys.readouterr().err
+    assert not (root / "outputs" / "train").exists()
+
+
+def test_every_variant_is_checked_before_the_first_is_trained(plan, root):
+    plan.write_text(PLAN.replace("[one, two]", "[one, two]\n  pde: [darcy, poisso]"))
+
+    with pytest.raises(ConfigError, match="did you mean 'poisson'"):
+        next(screen.screen(plan, "smoke", root / "rows.csv", "cpu", 1))
+
+    assert not (root / "outputs").exists()
+
+
 RIVALS = """\
 base: {pde: helmholtz, method: fundps, batch: 8}
 scales:

@@ -32,6 +32,7 @@ BENCHES: dict[str, Callable[[Setup], list[results.Row]]] = {
 
 def _run(options: argparse.Namespace) -> int:
     """Measures what was asked for; the rows of one bench replace its older ones."""
+    results.check(options.results)
     device = devices.resolve(options.device)
     setup = Setup(device, SCALES[options.scale])
     origin = provenance.record(device)
