@@ -26,6 +26,12 @@ def test_loss_falls_below_that_of_an_untrained_network():
     assert sum(losses[-20:]) < 0.8 * sum(losses[:20])
 
 
+def test_the_smallest_grid_can_be_trained_on():
+    config = TrainConfig(size=8, preset="tiny", images=16, batch=8)
+
+    assert all(state.loss < 10 for state in loop(start(config, CPU)))
+
+
 def test_the_average_is_the_moving_average_of_the_weights(config):
     # Half-life: 40 images, at first a twentieth of those seen.
     state = start(replace(config, ema_half_life=40), CPU)
