@@ -119,7 +119,8 @@ def read_card(folder: Path | str) -> Card:
     """Reads and checks a model's card.
 
     Raises:
-        CheckpointError: When it is damaged or of a newer format.
+        CheckpointError: When it is damaged or of a newer format, or does not say what
+            the weights are.
     """
     path = Path(folder) / CARD
     try:
@@ -131,6 +132,17 @@ def read_card(folder: Path | str) -> Card:
         raise CheckpointError(
             f"{path} was written in format {version}, this library reads {FORMAT}: "
             "update prisma_lib"
+        )
+    entry = card.get("weights")
+    if not isinstance(entry, dict) or not {"bytes", "sha256", "dtype"} <= {*entry}:
+        raise CheckpointError(
+            f"corrupt: {path} has weights={entry!r}: bytes, sha256 and dtype of "
+            f"{WEIGHTS} are needed; restore the file, for example with git"
+        )
+    if not isinstance(getattr(torch, str(entry["dtype"]), None), torch.dtype):
+        raise CheckpointError(
+            f"corrupt: {path} says that weights are of dtype {entry['dtype']!r}: it is "
+            "a type of torch such as 'float16'; restore the file, for example with git"
         )
     return card
 
@@ -193,5 +205,5 @@ def build(card: Card, source: Path) -> Normalised:
         numbers = checked_statistics(card["statistics"], "card")
         network = methods.network(card["method"])
         return network(problem, network.settings.from_dict(card["model"]), numbers)
-    except (KeyError, TypeError, PrismaError) as error:
+    except (AttributeError, KeyError, TypeError, PrismaError) as error:
         raise CheckpointError(f"{source}: the card makes no model: {error}") from error

@@ -101,10 +101,10 @@ def _run(command: str, given: dict[str, Any]) -> int:
     name, size, out = (given.pop(key) for key in ("pde", "size", "out"))
     options = dict(map(_option, given.pop("set")))
     if command == "make":
-        pde = pdes.load(name, size=size, **options)
+        pde = pdes.with_options(name, size, options)
         path = make(out or _FOLDER / f"{name}-{size}-{given['split']}.h5", pde, **given)
     else:
-        pde = pdes.load(name, size=size, **PUBLIC.get(name, {}) | options)
+        pde = pdes.with_options(name, size, PUBLIC.get(name, {}) | options)
         out = out or _FOLDER / f"{given['files'][0].stem}.h5"
         path = import_files(out=out, pde=pde, **given)
     print(f"{path}: written; check it with `python -m prisma_lib.data verify {path}`")

@@ -94,6 +94,8 @@ def import_files(
     for path in map(Path, files):
         with reading(path):
             sources.append(READERS[kind](pde, path, options))
+            if not sources[-1].rows:
+                raise DataError(f"{path} holds no problems: leave this file out")
     out, num = Path(out), sum(len(source.rows) for source in sources)
     points = sum(pde.channels) * math.prod(pde.grid.shape)
     storage.prepare(out, 4 * num * points, overwrite)

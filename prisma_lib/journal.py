@@ -112,15 +112,17 @@ def read(folder: Path | str) -> list[Row]:
         folder: The run's folder.
 
     Returns:
-        Its rows; a line that a crash cut off is left out. Keys of `loss_by_sigma` are
-        the lower ends of the decades.
+        Its rows; a line that a crash cut off or damaged is left out. Keys of
+        `loss_by_sigma` are the lower ends of the decades.
     """
     rows, path = [], Path(folder) / LOG
-    for line in path.read_text("utf-8").splitlines() if path.is_file() else []:
+    for line in path.read_bytes().splitlines() if path.is_file() else []:
         try:
-            rows.append(json.loads(line))
+            row = json.loads(line)
         except ValueError:
             continue
+        if isinstance(row, dict) and isinstance(row.get("step"), int):
+            rows.append(row)
     return rows
 
 

@@ -285,8 +285,10 @@ def check(folder: Path) -> list[str]:
         folder: Where the pairs are.
 
     Returns:
-        One sentence a fault, also for an `.ipynb` without its `.py`.
+        One sentence a fault, also for an `.ipynb` without its `.py`, or none of both.
     """
+    if not any(folder.glob("*.py")) and not any(folder.glob("*.ipynb")):
+        return [f"{folder} holds no notebooks: start this in the project's folder"]
     found = [fault for path in sorted(folder.glob("*.py")) for fault in faults(path)]
     found += [
         f"{path} has no .py beside it: make one with `{TO_TEXT} {path}`"

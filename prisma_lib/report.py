@@ -225,6 +225,10 @@ def behind(report: Report, root: Path) -> list[str]:
 
 def _run(options: argparse.Namespace) -> int:
     """Writes the tables and the README, or compares them."""
+    if not (options.root / "README.md").is_file():
+        raise ConfigError(
+            f"--root {options.root} has no README.md: give the folder of the project"
+        )
     report = Report.read(options.root / "outputs")
     if options.check:
         if old := behind(report, options.root):

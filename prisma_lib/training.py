@@ -100,7 +100,7 @@ def start(config: TrainConfig, device: torch.device) -> TrainState:
             weights are of another equation.
         DataError: When the data file cannot be trained on.
     """
-    pde = pdes.load(config.pde, size=config.size, **(config.options or {}))
+    pde = pdes.with_options(config.pde, config.size, config.options or {})
     network = methods.network(config.method)
     settings = network.settings.preset(config.preset, **(config.model or {}))
     source = feeds.source(config, pde)

@@ -109,6 +109,28 @@ def test_a_damaged_card_is_refused(folder, text):
         checkpoints.load(folder)
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("weights", None, "weights=None: bytes, sha256 and dtype"),
+        ("weights", {"sha256": "0", "dtype": "float16"}, "bytes, sha256 and dtype"),
+        ("weights", {"bytes": 1, "sha256": "0", "dtype": "floaty"}, "dtype 'floaty'"),
+        ("weights", {"bytes": 1, "sha256": "0", "dtype": "nn"}, "dtype 'nn'"),
+        ("weights", {"bytes": 1, "sha256": "0", "dtype": 16}, "dtype 16"),
+        ("model", [], "the card makes no model"),
+        ("pde", [], "the card makes no model"),
+    ],
+)
+def test_a_card_without_what_a_model_needs_is_refused(
+    untyped, folder, key, value, words
+):
+    card = checkpoints.read_card(folder)
+    (folder / "card.json").write_text(json.dumps(card | {key: value}))
+
+    with pytest.raises(CheckpointError, match=words):
+        checkpoints.load(folder)
+
+
 @pytest.mark.parametrize("std", [[0.29], [0.29, 0.0], [0.29, float("inf")]])
 def test_a_card_whose_statistics_normalise_nothing_is_refused(folder, std):
     card = checkpoints.read_card(folder)

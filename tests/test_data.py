@@ -214,6 +214,8 @@ def test_the_command_makes_and_verifies_a_file(tmp_path, capfd):
         (["make", "poisson", "--size", "1"], 2),
         (["make", "poisson", "--set", "binary"], 2),
         (["make", "poisson", "--set", "depth=3"], 2),
+        (["make", "helmholtz", "--num", "3", "--set", "size=16"], 2),
+        (["make", "helmholtz", "--set", "name=darcy"], 2),
         (["make", "poisson", "--out", "/proc/none/x.h5"], 4),
         (["make", "poisson", "--shard", "9", "--out", "/proc/none/x"], 4),
         (["make", "poisson", "--shard", "9", "--out", "/proc/none"], 4),

@@ -67,6 +67,7 @@ def test_merged_histories_have_one_channel(tmp_path):
         (np.ones((3, 16, 16)), {"order": "au"}, DataError, r"holds \(3, 16, 16\)"),
         (np.ones((16, 16)), {"order": "au"}, DataError, r"needs \(2, 16, 16\)"),
         (np.ones((2, 8, 8)), {"order": "au"}, DataError, "with size=16"),
+        (np.ones((0, 2, 16, 16)), {"order": "au"}, DataError, "holds no problems"),
         (np.ones((2, 16, 16), int), {"order": "au"}, DataError, "int64"),
         (np.array([{}]), {"order": "au"}, DataError, "cannot be read"),
     ],

@@ -114,13 +114,15 @@ def test_check_finds_a_pair_out_of_step(root, source, capsys):
     assert "make notebooks" in capsys.readouterr().out
 
 
-def test_check_finds_a_notebook_without_source(root, source):
+def test_check_finds_a_notebook_without_source_or_none_at_all(root, source, capsys):
     notebooks.pair(root)
     assert notebooks.check(root) == 0
 
     source.unlink()
 
     assert notebooks.check(root) == 1
+    assert notebooks.check(root / "elsewhere") == 1
+    assert "elsewhere/notebooks holds no notebooks" in capsys.readouterr().out
 
 
 def test_papermill_sees_the_same_parameters(source):

@@ -76,6 +76,12 @@ def test_check_finds_a_table_that_is_behind_its_results(project, capsys):
     assert "run python -m prisma_lib.report" in capsys.readouterr().err
 
 
+def test_a_root_that_is_no_project_is_refused(project, tmp_path, capsys):
+    for root in (tmp_path / "README.md", tmp_path / "absent", tmp_path / "outputs"):
+        assert report.main(["--root", str(root)]) == 2
+        assert f"--root {root} has no README.md" in capsys.readouterr().err
+
+
 def test_a_block_without_results_is_an_error(project, capsys):
     text = "<!-- {0}:start --><!-- {0}:end -->"
     (project / "README.md").write_text(text.format("poisson"))

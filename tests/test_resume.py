@@ -267,10 +267,11 @@ def test_a_checkpoint_that_lacks_or_twists_a_tensor_is_refused(
         train.begin(CONFIG, run)
 
 
-def test_the_log_forgets_the_steps_that_are_done_again(run):
-    with (run / journal.LOG).open("w") as log:
-        log.writelines(json.dumps({"step": step}) + "\n" for step in (1, 3, 4, 5))
-        log.write('{"step": 6, "lo')
+def test_the_log_forgets_what_is_damaged_and_the_steps_that_are_done_again(run):
+    with (run / journal.LOG).open("wb") as log:
+        log.write(b'{"step": 1}\n\xff\xfe\n[1, 2]\n{"loss": 1.0}\n{"step": "2"}\n')
+        log.writelines(b'{"step": %d}\n' % step for step in (3, 4, 5))
+        log.write(b'{"step": 6, "lo')
 
     train.begin(CONFIG, run)
 

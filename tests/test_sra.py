@@ -166,6 +166,24 @@ def test_unit_rms_leaves_the_mean_out(spectra):
     torch.testing.assert_close(others, torch.ones(3))
 
 
+@pytest.mark.parametrize("strategy", ATTENTION)
+def test_a_grid_with_one_mode_has_no_score_and_finite_gradients(strategy):
+    generator = torch.Generator().manual_seed(0)
+    x, r = (
+        analyse(torch.randn(3, CHANNELS, 2, 2, generator=generator), (0, 0))
+        for _ in range(2)
+    )
+    x.requires_grad_()
+    block = attention(strategy)
+
+    block(x, r, (0, 0), torch.randn(3, 16), torch.zeros(3, 2)).square().sum().backward()
+
+    assert block.score(x, r, (0, 0)).max() < 1e-9
+    # Without a gate its layers have no gradient at all.
+    found = [w.grad for w in (x, *block.parameters()) if w.grad is not None]
+    assert all(gradient.isfinite().all() for gradient in found)
+
+
 def test_gradients_are_finite_where_the_residual_is_exactly_zero(spectra):
     x, r = spectra
     x, r = x.requires_grad_(), torch.zeros_like(r).requires_grad_()

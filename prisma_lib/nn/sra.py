@@ -41,12 +41,16 @@ def unit_rms(spectrum: Spectrum, modes: Modes) -> Spectrum:
         modes: Largest kept mode number per axis.
 
     Returns:
-        Spectra whose modes other than the mean have rms modulus 1 in every sample.
+        Spectra whose modes other than the mean have rms modulus 1 in every sample; 0
+        where the mean is the only mode.
     """
+    if spectrum.shape[0] == 1:
+        # There is nothing to divide by, so that no mode can be told from another.
+        return spectrum * 0
     power = spectrum.square().sum(2).mean(-1)
     mean_mode = modes[0] * (modes[1] + 1)
     total = power[:mean_mode].sum(0) + power[mean_mode + 1 :].sum(0)
-    scale = (total / max(1, power.shape[0] - 1) + 1e-20).rsqrt()
+    scale = (total / (power.shape[0] - 1) + 1e-20).rsqrt()
     return spectrum * scale[:, None, None]
 
 

@@ -7,13 +7,14 @@ elsewhere, such as in a notebook, for as long as the process lives.
 
 import importlib
 import pkgutil
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
 from prisma_lib.errors import ConfigError, unknown_name
 from prisma_lib.pdes.base import PDE
 
-__all__ = ["PDE", "load", "names", "quick", "register"]
+__all__ = ["PDE", "load", "names", "quick", "register", "with_options"]
 
 _REGISTERED: dict[str, type[PDE]] = {}
 
@@ -70,6 +71,27 @@ def load(name: str, size: int = 32, **coefficients: Any) -> PDE:
             f"{name} cannot be built from {sorted(coefficients)}: {error}"
         ) from error
     return pde
+
+
+def with_options(name: str, size: int, options: Mapping[str, Any]) -> PDE:
+    """Builds an equation with options that somebody wrote, in a plan or a command.
+
+    Args:
+        name: One of `names()`.
+        size: Points per axis.
+        options: Constants of the equation; see its docstring.
+
+    Raises:
+        ConfigError: When the name or an option is unknown, or a value impossible.
+        ShapeError: When the grid is too small.
+    """
+    for key in options:
+        if not isinstance(key, str) or key in ("name", "size"):
+            raise ConfigError(
+                f"{key!r} is no option of an equation: name and size are given by "
+                "themselves; take it out of the options"
+            )
+    return load(name, size, **options)
 
 
 def quick(name: str) -> dict[str, float | int | bool | str]:
