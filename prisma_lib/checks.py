@@ -1,9 +1,8 @@
 """Checks of what a user hands in, before anything expensive starts."""
 
 import warnings
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import fields
-from typing import Any, TypeVar
+from collections.abc import Collection, Iterable
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,7 +13,6 @@ from prisma_lib.errors import ConfigError, DataError, ShapeError, unknown_name
 from prisma_lib.pdes.base import PDE, Field
 
 Array = Tensor | NDArray[Any]
-T = TypeVar("T")
 
 # In standard deviations of the training data. Gaussian fields reach 7, and noise of
 # twice their standard deviation 13; a pressure taken for a permeability varies by 1e-3.
@@ -101,23 +99,6 @@ def check_names(kind: str, given: Iterable[str], known: Collection[str]) -> None
     for name in given:
         if name not in known:
             raise unknown_name(kind, name, known)
-
-
-def built(cls: type[T], kind: str, settings: Mapping[str, Any]) -> T:
-    """Builds a dataclass from plain values, such as those of a JSON file.
-
-    Args:
-        cls: The dataclass; its sequences are tuples.
-        kind: What to call its fields in the message.
-        settings: Values by name; sequences are lists or tuples.
-
-    Raises:
-        ConfigError: When a name is unknown or a value impossible.
-    """
-    known = [entry.name for entry in fields(cls)]  # type: ignore[arg-type]
-    check_names(kind, settings, known)
-    values = {k: tuple(v) if isinstance(v, list) else v for k, v in settings.items()}
-    return cls(**values)
 
 
 def measured(

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, TypeVar
 
-from prisma_lib.checks import built, check_count
+from prisma_lib.checks import check_count
 from prisma_lib.errors import ConfigError, unknown_name
 from prisma_lib.nn.sra import Strategy
+from prisma_lib.settings import built
 
 S = TypeVar("S", bound="Settings")
 
@@ -17,7 +18,7 @@ class Settings:
     PRESETS: ClassVar[Mapping[str, Mapping[str, Any]]]
 
     @classmethod
-    def preset(cls: type[S], name: str, **changes: Any) -> S:
+    def preset(cls: type[S], name: str, /, **changes: Any) -> S:
         """Returns a named configuration, with changes.
 
         Args:
@@ -26,7 +27,7 @@ class Settings:
             **changes: Settings to replace.
 
         Raises:
-            ConfigError: When the name or a setting is unknown.
+            ConfigError: When the name or a setting is unknown, or a value impossible.
         """
         if name not in cls.PRESETS:
             raise unknown_name("preset", name, cls.PRESETS)

@@ -4,12 +4,13 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from prisma_lib import methods
-from prisma_lib.checks import built, check_count, check_names, check_number, check_seed
-from prisma_lib.errors import ConfigError, unknown_name
+from prisma_lib import methods, plans
+from prisma_lib.checks import check_count, check_names, check_number, check_seed
+from prisma_lib.errors import ConfigError
 from prisma_lib.precision import PRECISIONS
 from prisma_lib.recipes import OPTIMISERS, WEIGHTINGS
 from prisma_lib.sensors import LAYOUTS
+from prisma_lib.settings import built, check_types
 from prisma_lib.tasks import (
     TASK_PROBABILITIES,
     check_probabilities,
@@ -74,7 +75,7 @@ class TrainConfig:
         seed: Seed of everything.
 
     Raises:
-        ConfigError: When a value is out of range.
+        ConfigError: When a value is out of range or of another type.
     """
 
     method: str = "prisma"
@@ -113,19 +114,16 @@ class TrainConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        check_types(TrainConfig, vars(self))
         if not self.name:
             object.__setattr__(self, "name", f"{self.pde}-{self.size}")
         object.__setattr__(self, "task_probabilities", tuple(self.task_probabilities))
         for name, low in COUNTS.items():
             check_count(name, getattr(self, name), low, getattr(TrainConfig, name))
         for name, (high, example) in NUMBERS.items():
-            value = check_number(name, getattr(self, name), 0, high, example)
-            check_finite(name, value)
-        check_finite("p_mean", self.p_mean)
+            check_number(name, getattr(self, name), 0, high, example)
         if not 0 <= self.weight_decay <= 1:
             raise ConfigError(f"weight_decay={self.weight_decay} must lie in [0, 1]")
-        for name in ("options", "model"):
-            check_mapping(name, getattr(self, name))
         if self.minutes is not None:
             check_number("minutes", self.minutes, 0, 60 * 24 * 365, 30)
         check_probabilities(self.task_probabilities)
@@ -142,7 +140,7 @@ class TrainConfig:
         limits = {"both": 1.0, "noise_max": math.inf, "noise_maps": 1.0}
         for name, high in limits.items():
             value = getattr(self, name)
-            if not 0 <= value <= high or value == math.inf:
+            if not 0 <= value <= high:
                 raise ConfigError(f"{name}={value} must lie in [0, {high:g}]")
         if self.noise_maps and not self.noise_max:
             raise ConfigError(
@@ -156,13 +154,14 @@ class TrainConfig:
             )
 
     def _check_choices(self) -> None:
+        if not plans.SLUG.fullmatch(self.name):  # it names a folder
+            raise ConfigError(
+                f"name={self.name!r}: give at most 60 letters, digits, - and _, no path"
+            )
         methods.network(self.method)
-        if self.optimiser not in OPTIMISERS:
-            raise unknown_name("optimiser", self.optimiser, OPTIMISERS)
-        if self.precision not in PRECISIONS:
-            raise unknown_name("precision", self.precision, PRECISIONS)
-        if self.weighting not in WEIGHTINGS:
-            raise unknown_name("loss weighting", self.weighting, WEIGHTINGS)
+        check_names("optimiser", [self.optimiser], OPTIMISERS)
+        check_names("precision", [self.precision], PRECISIONS)
+        check_names("loss weighting", [self.weighting], WEIGHTINGS)
         if self.images < self.batch:
             raise ConfigError(
                 f"images={self.images} is less than one batch of {self.batch}"
@@ -193,29 +192,7 @@ class TrainConfig:
         """Builds the settings from plain values.
 
         Raises:
-            ConfigError: When a name is unknown or a value out of range.
+            ConfigError: When a name is unknown, or a value out of range or of another
+                type.
         """
         return built(cls, "training setting", settings)
-
-
-def check_mapping(name: str, value: object) -> None:
-    """Refuses settings of settings that are no mapping.
-
-    Raises:
-        ConfigError: When they are something else; `None` passes.
-    """
-    if value is not None and not isinstance(value, dict):
-        raise ConfigError(
-            f"{name}={value!r}: give a mapping such as {name}: {{NAME: VALUE}}"
-        )
-
-
-def check_finite(name: str, value: object) -> None:
-    """Refuses a setting that is no finite number.
-
-    Raises:
-        ConfigError: When it is anything else, also `True`.
-    """
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not math.isfinite(value):  # type: ignore[arg-type]
-        raise ConfigError(f"{name}={value!r}: give a finite number")

@@ -31,7 +31,7 @@ files devices progress grids observed provenance tensorfile
 stencils spectral splines
 fields philox refine ensembles
 shapes flows flux_form diffusionpde intervals
-pdes tasks checks sensors observe conditioning pool posterior steps
+pdes tasks checks settings sensors observe conditioning pool posterior steps
 lifts nn edm presets
 units denoiser
 model lifted
