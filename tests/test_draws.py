@@ -199,7 +199,7 @@ def test_the_noise_of_sensors_may_differ_from_point_to_point():
         ({"group": 0}, "group=0"),
         ({"both": 1.5}, "both=1.5 must lie in"),
         ({"noise_max": -1.0}, "noise_max=-1.0 must lie in"),
-        ({"noise_max": float("inf")}, "noise_max=inf must lie in"),
+        ({"noise_max": float("inf")}, "noise_max=inf: give a finite"),
         ({"noise_max": 1.0, "noise_maps": 2.0}, "noise_maps=2.0 must lie in"),
         ({"noise_maps": 0.5}, "give noise_max"),
         ({"layouts": ("lines",)}, "unknown layout of sensors 'lines'"),
