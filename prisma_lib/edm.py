@@ -12,11 +12,11 @@ Reference:
 import math
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from prisma_lib.checks import check_count
 from prisma_lib.errors import ConfigError
 
 SIGMA_DATA = 0.5
@@ -83,14 +83,7 @@ class Schedule:
     rho: float = 7.0
 
     def __post_init__(self) -> None:
-        if isinstance(self.steps, np.integer):
-            object.__setattr__(self, "steps", int(self.steps))
-        if isinstance(self.steps, bool) or not isinstance(self.steps, int):
-            raise ConfigError(
-                f"steps={self.steps!r} is no count: give a whole number such as 20"
-            )
-        if self.steps < 1:
-            raise ConfigError(f"steps={self.steps}: give 1 (a single jump) or more")
+        object.__setattr__(self, "steps", check_count("steps", self.steps, 1, 20))
         levels = (self.sigma_min, self.sigma_max)
         if not (_numbers(*levels) and 0 < self.sigma_min < self.sigma_max < math.inf):
             raise ConfigError(

@@ -269,7 +269,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _judge(options: argparse.Namespace, network: Prior, records: list[Record]) -> None:
-    name = checkpoints.find(options.model).name
+    name = checkpoints.label(options.model)
     run = f"{name}-{options.steps}-{options.residual}-{options.n}"
     labels = {"sweep": "tune", "run": run, "scale": options.scale}
     rows = judge(network, records, benchmark(network.pde, options.n), **labels)
