@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -63,6 +64,17 @@ def writing(path: Path) -> Iterator[None]:
         ) from error
 
 
+def make_folder(folder: Path) -> None:
+    """Makes a folder and sees that it takes files, before what they hold is computed.
+
+    Raises:
+        RunDirError: When it cannot be made or written.
+    """
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+
+
 def make_room(path: Path, needed: int) -> None:
     """Makes the parent folder of `path`, and sees whether what is written there fits.
 
@@ -73,8 +85,7 @@ def make_room(path: Path, needed: int) -> None:
     Raises:
         RunDirError: When the folder cannot be made or the disk has less space.
     """
-    with writing(path.parent):
-        path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     free = shutil.disk_usage(path.parent).free
     if needed * 1.2 > free:
         raise RunDirError(

@@ -11,14 +11,13 @@ NAME that `markdown.BLOCKS` has.
 import argparse
 import csv
 import io
-import json
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from prisma_lib import markdown, results
+from prisma_lib import checkpoints, markdown, results
 from prisma_lib.cells import REGIMES
 from prisma_lib.claims import claims
 from prisma_lib.errors import ConfigError, exit_status, unknown_name
@@ -85,6 +84,7 @@ class Report:
             folder: Holds `results/*.csv`, `tables/paper.csv` and `models/*/card.json`.
 
         Raises:
+            CheckpointError: When a model's card is damaged.
             DataError: When a file cannot be used.
         """
         paths = sorted((folder / "results").glob("*.csv"))
@@ -113,8 +113,8 @@ class Report:
 
 
 def _in_cards(folder: Path) -> Iterator[results.Row]:
-    for path in sorted(folder.glob("*/card.json")):
-        card = json.loads(path.read_text("utf-8"))
+    for path in sorted(folder.glob(f"*/{checkpoints.CARD}")):
+        card = checkpoints.read_card(path.parent)
         about = {"model": card.get("name", path.parent.name)}
         about["images_seen"] = card.get("training", {}).get("images_seen", "")
         for row in card.get("errors", []):

@@ -24,7 +24,7 @@ from prisma_lib.cells import benchmark
 from prisma_lib.checks import check_count
 from prisma_lib.comparison import asked_of, rows_of
 from prisma_lib.errors import ConfigError, exit_status
-from prisma_lib.files import writing
+from prisma_lib.files import make_folder
 from prisma_lib.train import PROCESSES, begin, finish, team, watched
 from prisma_lib.training import TrainConfig, TrainState
 
@@ -104,8 +104,7 @@ def screen(
         asked_of(config.method, pdes.load(config.pde, config.size))
     results.check(out)
     if models:
-        with writing(models):
-            models.mkdir(parents=True, exist_ok=True)
+        make_folder(models)
     done = _judged(out, scale, split)
     for name, config in trainings.items():
         model = models / kept[name] if models else home / name / "model"

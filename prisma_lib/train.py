@@ -30,13 +30,8 @@ from prisma_lib import (
     teams,
 )
 from prisma_lib.errors import ConfigError, RunDirError, exit_status
-from prisma_lib.training import (
-    TrainConfig,
-    TrainState,
-    averaged,
-    loop,
-    start,
-)
+from prisma_lib.files import make_folder
+from prisma_lib.training import TrainConfig, TrainState, averaged, loop, start
 
 CHECKPOINT_EVERY = 60.0  # seconds
 BOARD = "also write loss, speed and the like for TensorBoard, in the run folder"
@@ -255,6 +250,7 @@ def _run(options: argparse.Namespace) -> int:
     model = options.model or folder / "model"
     if (model / checkpoints.CARD).exists():
         raise ConfigError(f"{model} exists: give another --model, or delete it")
+    make_folder(model)
     group = team(config, folder, options.device, options.processes)
     with parallel.joined(), group:
         state = begin(config, folder, options.device)

@@ -228,8 +228,7 @@ def _error(solver: GuidedSolver, problems: Benchmark, cell: Cell) -> float:
         a, u = solver.solve(seen, samples=1, generator=generator)
     except NumericsError:
         return math.inf
-    errors = evaluate.errors(problems, cell[0], a[0].cpu(), u[0].cpu())
-    return errors.mean().item()
+    return evaluate.errors(problems, cell[0], a[0].cpu(), u[0].cpu()).mean().item()
 
 
 def _number(value: float) -> float | None:
@@ -254,15 +253,16 @@ def _run(options: argparse.Namespace) -> int:
     tabled = PAPER[network.method].get(network.pde.name) or asked.values()
     usual = [name for name, cell in asked.items() if cell in tabled]
     wanted = [asked[name] for name in options.cells or usual if asked[name] not in done]
-    if not wanted:
+    if wanted:
+        problems = validation(network, options.problems)
+        for record in tune(network, problems, wanted, options.tries, **settings):
+            records.append(record)
+            kept = [r for r in card.get("guidance", []) if r["settings"] != settings]
+            checkpoints.write_card(folder, card | {"guidance": kept + records})
+            found = f"{record['error']} % with {record['weights']}"
+            print(f"{record['direction']} {record['regime']}: {found}", flush=True)
+    else:
         print(f"{folder} has weights of these cells for {options.steps} steps: kept")
-    problems = validation(network, options.problems)
-    for record in tune(network, problems, wanted, options.tries, **settings):
-        records.append(record)
-        kept = [r for r in card.get("guidance", []) if r["settings"] != settings]
-        checkpoints.write_card(folder, card | {"guidance": kept + records})
-        found = f"{record['error']} % with {record['weights']}"
-        print(f"{record['direction']} {record['regime']}: {found}", flush=True)
     if options.n:
         _judge(options, network, records)
     return 0

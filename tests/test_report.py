@@ -1,13 +1,13 @@
 """The README's numbers are those of the result files."""
 
 import csv
-import json
 import math
 import shutil
 
 import pytest
+from small import network
 
-from prisma_lib import markdown, report, results
+from prisma_lib import checkpoints, markdown, pdes, report, results
 from prisma_lib.provenance import ROOT
 from prisma_lib.tables import Paper
 
@@ -170,9 +170,8 @@ def test_models_are_listed_with_the_errors_of_their_cards(project):
     }
     for name, errors in cards.items():
         folder = project / "outputs" / "models" / name
-        folder.mkdir(parents=True)
-        card = {"name": name, "errors": errors, "training": {"images_seen": 64}}
-        (folder / "card.json").write_text(json.dumps(card))
+        notes = {"name": name, "errors": errors, "training": {"images_seen": 64}}
+        checkpoints.save(folder, network(pdes.load("darcy", 8)), notes)
     block = "<!-- models:start -->\n<!-- models:end -->\n"
     (project / "README.md").write_text(block)
 
@@ -183,6 +182,16 @@ def test_models_are_listed_with_the_errors_of_their_cards(project):
     assert "| darcy-32L | 64 | 0.5 (0.75) |" in (project / "README.md").read_text()
     # A card repeats what is recorded; no table may count it twice.
     assert [entry.method for entry in found.entries].count("PRISMA") == 2
+
+
+def test_a_damaged_card_is_named(project, capsys):
+    folder = project / "outputs" / "models" / "darcy-32"
+    folder.mkdir(parents=True)
+    (folder / "card.json").write_text('{"name": "darcy-32", "err')
+
+    assert report.main(["--root", str(project)]) != 0
+
+    assert f"corrupt: {folder / 'card.json'}" in capsys.readouterr().err
 
 
 def test_grids_of_one_equation_are_tables_of_their_own():

@@ -235,3 +235,15 @@ def test_the_command_trains_a_plan_once(plan, root, capsys):
     assert "0 of 8 steps done" in said.out
     assert "give another --model, or delete it" in said.err
     assert checkpoints.read_card("run/model")["training"]["images_seen"] == 64
+
+
+def test_a_place_that_takes_no_model_is_noticed_before_the_training(plan, root, capsys):
+    path = plan("base: {size: 16, preset: tiny, images: 64, batch: 8, warmup: 8}\n")
+    (root / "params" / "scales" / "smoke.yaml").write_text("size: 16\n")
+    (root / "taken").write_text("no folder")
+    command = [str(path), "--scale", "smoke", "--device", "cpu", "--out", "run"]
+
+    assert train.main([*command, "--model", str(root / "taken")]) == 4
+
+    assert "cannot write" in capsys.readouterr().err
+    assert not (root / "run").exists()
