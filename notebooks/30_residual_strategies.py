@@ -206,10 +206,10 @@ cost.groupby(["device", "pde", "strategy"])[measured].median().round(3)
 # behind in the two cells above. One comparison that seeds decide the other way decides
 # against it; otherwise more must be decided than not, or most must rule out an effect
 # as large as that of the paper's numbers, in column `its`. So the answer to the title
-# is in two parts. Does the residual help? Where whole fields are seen, yes, as one more
-# channel: see the errors of `concat` beside those of `none` above, most of all in
-# Helmholtz' inverse problem. How should it enter? After this budget not by attention.
-# `90_report` has the same rule.
+# is in two parts. Does the residual help? Where whole fields are seen, yes in three of
+# four cells, as one more channel: see the errors of `concat` beside those of `none`
+# above, most of all in Helmholtz' inverse problem. How should it enter? After this
+# budget not by attention, where whole fields are seen. `90_report` has the same rule.
 
 # %%
 evidence = claims.Evidence([], [], [], rows, paper)

@@ -65,7 +65,7 @@ interactive: bool = True  # nothing to move here
 #
 # All draws of a problem start from the same noise, so that two numbers of steps can be
 # compared problem by problem. Heun's method, the paper's, calls the network twice a
-# step. Euler's method, of first order, stays out of the long draws.
+# step but the last. Euler's method, of first order, stays out of the long draws.
 
 # %%
 folder = Path(out)

@@ -16,8 +16,8 @@
 # the network's estimate of the clean fields; we follow both, and only one of them says
 # something about the network. The answers are printed below, from the rows.
 #
-# Needs: the models of Helmholtz and Kolmogorov flow. Runs in about four minutes on two
-# cores.
+# Needs: the models of Helmholtz and Kolmogorov flow. Runs in about four minutes of one
+# core.
 
 # %%
 from pathlib import Path
@@ -89,7 +89,7 @@ paths = {
 # ## Error and residual, step by step
 #
 # Means over the problems with 95 % of them in the band, of the longest draws. The state
-# starts as noise a hundred times its final size, and what it loses at first is that
+# starts as noise some 150 times its final size, and what it loses at first is that
 # noise: its error goes with $\sigma$, its residual with $\sigma$ where the equation is
 # linear in both fields and with $\sigma^2$ where it multiplies them, whatever the
 # network does. The estimate has no noise in it: its curves tell what a step corrects.

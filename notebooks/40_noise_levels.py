@@ -9,9 +9,9 @@
 # %% [markdown]
 # # How much noise does a draw survive, and what does it cost to be unaware of it?
 #
-# No model here saw noise in training. The paper adds Gaussian noise to 10, 30, 50 and
-# 90 % of the observed points (table `noisy_all`, E11) and says that PRISMA is robust at
-# every share (C17); over the standard deviation of the noise (figure
+# No model here but PRISMA-L saw noise in training. The paper adds Gaussian noise to 10,
+# 30, 50 and 90 % of the observed points (table `noisy_all`, E11) and says that PRISMA
+# is robust at every share (C17); over the standard deviation of the noise (figure
 # `noise_sigma_vary`, E13, without its levels) it says that the error grows gracefully
 # and is the lowest at every level (C10). It does not state the unit of the noise (I27):
 # ours is the field's own standard deviation, and every axis says so.

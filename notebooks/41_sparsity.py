@@ -13,8 +13,8 @@
 # `varying_random_sparsity`, E12) and finds PRISMA robust (C18): for an equation that it
 # does not name, Darcy by the numbers (I14), the error rises from 1.84 to 2.24 % forward
 # and from 2.95 to 3.87 % inverse. Here 1 to 99 % are hidden, and the sensors stand in
-# four ways: at random points, in patches, on whole columns, in one window. Only points
-# were seen in training.
+# four ways: at random points, in patches, on whole columns, in one window. PRISMA saw
+# only points in training.
 #
 # Needs: the shipped models, no GPU; baselines where their weights are. Took 35 minutes
 # of one core (AMD EPYC) with all of them.
@@ -87,10 +87,10 @@ plt.show()
 # ## Every share, every layout
 #
 # All methods answer at random points, guided ones on four problems: lines of theirs
-# have another n, and are no order. PRISMA alone answers the other layouts, and the
-# shares at which the others were not asked. A tenth of the points is 102 sensors here
-# and 1,638 in the paper's grid of $128^2$. The exact posterior of Helmholtz' equation
-# is drawn from where at most a tenth of the points is seen.
+# have another n, and are no order. Of the models PRISMA alone answers the other
+# layouts, and the shares at which the others were not asked. A tenth of the points is
+# 102 sensors here and 1,638 in the paper's grid of $128^2$. The exact posterior of
+# Helmholtz' equation is drawn from where at most a tenth of the points is seen.
 
 # %%
 asked = [("forward", "sparse"), ("inverse", "sparse")]

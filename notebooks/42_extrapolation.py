@@ -12,11 +12,11 @@
 # The paper trains on Navier–Stokes at viscosity 1e-3 and asks at 1e-4 and 1e-5 (table
 # `vis_sweep_full_sparse_noisy`, E07, C06), and trains on Helmholtz at k = 1 and asks at
 # k = 2, 3, 4 (table `helmholtz_wavenumber_full_sparse_noisy`, E08, C07). It calls
-# PRISMA robust in both and the best in most settings. It does not say how the model
-# would know the new coefficient. **Masks and noise do not tell; the residual does.**
-# Sources of Helmholtz do not tell either, while a flow at another viscosity looks a bit
-# different before anybody asks. So PRISMA answers twice, with the residual of the true
-# coefficient and with that of the training.
+# PRISMA robust in both, and at new wavenumbers the best in most settings. It does not
+# say how the model would know the new coefficient. **Masks and noise do not tell; the
+# residual does.** Sources of Helmholtz do not tell either, while a flow at another
+# viscosity looks a bit different before anybody asks. So PRISMA answers twice, with the
+# residual of the true coefficient and with that of the training.
 #
 # **PRISMA-L, ours, is told the coefficient through its lift, too: forward and full that
 # lift is the numerical solver at the true coefficient, so that a tiny error there says
@@ -88,8 +88,8 @@ def world(pde, value):
 #
 # Helmholtz has the same sources at every k. Each problem of Navier–Stokes is from a
 # trajectory of its own, at its own viscosity, so that intervals are over independent
-# problems. Noise is that of the training: twice the standard deviation of the fields at
-# the old coefficient.
+# problems. Noise has the unit of the training: twice the standard deviation of the
+# fields at the old coefficient.
 
 # %%
 benchmarks = {

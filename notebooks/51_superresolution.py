@@ -15,8 +15,8 @@
 # trained at $32^2$, against a numerical solution on the fine grid, and beside it what
 # costs next to nothing: the model's own coarse answer, interpolated.
 #
-# Needs: the shipped model `darcy-32`, and the others where they are. Runs in about 25
-# minutes on two cores; the answer is printed at the end.
+# Needs: the shipped model `darcy-32`, and the others where they are. Runs in about 50
+# minutes of one core; the answer is printed at the end.
 
 # %%
 import time
@@ -117,11 +117,10 @@ def answer(model, direction, a, u):
 #
 # Seconds are those of a batch, divided; megabytes are the most that the tensors of one
 # network call take for one sample. The finest grid is asked fewer problems, the first
-# of all (`finest_n`): an answer there takes many seconds. Its errors are of other
-# problems than those of coarser grids, and of few; compare methods on one grid, not
-# grids. Problems of Navier–Stokes are consecutive times of two trajectories, on the
-# finest grid of one: their intervals, made as if problems were independent, are too
-# narrow.
+# of all (`finest_n`): an answer there takes many seconds. Its errors are of fewer
+# problems than those of coarser grids; compare methods on one grid, not grids. Problems
+# of Navier–Stokes are consecutive times of two trajectories, on the finest grid of one:
+# their intervals, made as if problems were independent, are too narrow.
 
 # %%
 rows, pictures, known = [], {}, set()

@@ -157,8 +157,8 @@ for who, (_, answers) in solvers.items():
 # - **Numerical solver**: the exact equation fed with the noisy state. From a clean
 #   start it made the truth.
 # - **Lift, then solver**: the same from the classical estimate of the state, which
-#   knows sensors, noise level and the fields' spectrum. It is given what the models are
-#   given, and is what they have to beat.
+#   knows sensors and the fields' spectrum. It is told the noise level, which the models
+#   are not, and is what they have to beat.
 # - Persistence and a **solver at half the points**, which knows the equation but not
 #   the fine scales. In sparse and noisy panels they have the **clean start, which
 #   nobody else sees there**: they say how far the flow moves and what a coarse grid
@@ -370,8 +370,8 @@ plt.show()
 # %% [markdown]
 # ## The answer
 #
-# Errors after the last step, best first, with 95 % intervals over trajectories, and
-# what they make of the paper's claims.
+# Errors after the last step, best first, with 95 % intervals over trajectories, which
+# of guided methods are a few only, and what they make of the paper's claims.
 
 
 # %%

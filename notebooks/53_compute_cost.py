@@ -17,7 +17,7 @@
 # end**, with the machine's name: seconds of another one do not compare.
 #
 # Needs nothing, no GPU: new networks take as long as trained ones. Runs in about ten
-# minutes on two cores.
+# minutes of one core.
 
 # %%
 from dataclasses import replace
@@ -122,10 +122,10 @@ plt.show()
 #
 # ## An iteration of training (E26)
 #
-# The three methods train the same backbone here, with as many weights and the same
-# batches; PRISMA adds the residual and its gates, the other two are unconditional
-# priors. In their authors' code they are different networks, which is what the paper's
-# factor of 2.3 to DiffusionPDE compares.
+# The three networks have about as many weights (preset `small`: 0.69 to 0.78 million)
+# and the same batches. FunDPS is an unconditional prior of PRISMA's backbone, without
+# the residual and its gates; DiffusionPDE is one too, a U-Net of convolutions. The
+# paper's factor of 2.3 to DiffusionPDE compares the networks of the authors' code.
 
 # %%
 net = sizes.trained[0]
@@ -144,8 +144,8 @@ for who, seconds in taken.items():
 # %% [markdown]
 # ## A sample by every method
 #
-# One network of the same preset for all, a batch of eight. Of the long samplers twenty
-# steps are timed, and all of them extrapolated from the median.
+# Networks of the same preset, a batch of eight. Of the long samplers twenty steps are
+# timed, and all of them extrapolated from the median.
 
 # %%
 for row in bench_methods(setup):

@@ -79,7 +79,8 @@ explore.spectra(model_name, direction="inverse", regime="sparse", **shown, **giv
 # %% [markdown]
 # **Why are these modes lit?** Point at the bright cross, then at a corner, and compare
 # what you read: in the corner the residual is as strong or stronger, but the features
-# are weak there, and out of phase with it. The residual alone lights nothing up.
+# are weak there, and out of phase with it. A strong residual alone does not light a
+# mode up.
 #
 # Now drag three sliders. *step shown*, from left to right: in noise hardly any mode is
 # lit; with the picture the cross comes out, the longest waves, while the phase-blind

@@ -91,8 +91,8 @@ for name, value in found.attributes.items():
 # ## What does not pass
 #
 # Some inputs of every batch are solved again. So whatever a file says of itself, fields
-# of another equation, unit or order are found out. (Where `files` are yours, these are
-# still about ours.)
+# of another equation or order, and one in another unit, are found out. (Where `files`
+# are yours, these are still about ours.)
 
 # %%
 helmholtz = pdes.load("helmholtz", size=size, k=3.0)

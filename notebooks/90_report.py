@@ -68,8 +68,9 @@ show("claims")
 # Our error in percent, the paper's in brackets, and after × the ratio to the exact
 # posterior where it is known, else to the best baseline that learns nothing, on as many
 # problems. Where such a baseline errs by rounding alone there is no ×; the solver that
-# made the truth is no baseline. "Mean of 8" judges the mean of eight draws; the paper's
-# numbers are of one. PINN has 4 problems, guided methods have 8, all others 128.
+# made the truth is no baseline. "Mean of 8" judges the mean of eight draws; the paper
+# does not say of how many its numbers are. PINN has 4 problems, guided methods have 8,
+# all others 128.
 
 # %%
 for regime in report.REGIMES:

@@ -8,8 +8,8 @@
 - `kolmogorov`: the trajectories of Shu et al., `kf_2d_re1000_256_40seed.npy`.
 
 Nothing is taken on trust: for some problems of every batch the input is solved again,
-and a file whose solutions differ is refused. A file with swapped channels, other units,
-transposed axes or other coefficients does not pass.
+and a file whose solutions differ is refused. A file with swapped channels, one
+field in other units, transposed axes or other coefficients does not pass.
 
 The equation that is given decides how a file is read. Its constants become attributes,
 though those that only draw inputs, such as the spin-up of `kolmogorov`, are then about

@@ -94,12 +94,13 @@ def test_spectra_are_compared_on_the_same_problems_with_the_fewest_steps():
 def test_the_shapes_overlap_stands_with_the_order_of_distances(ours, verdict):
     rows = [row("PRISMA", ours, 20, pde="eikonal")]
     rows += [row("FunDPS", 7.0, 200, pde="eikonal")]
-    rows += [row("PRISMA", 97.5, 20, pde="eikonal", metric="iou")]
+    rows += [row("PRISMA", 97.5, 20, pde="eikonal", metric="iou", n="128")]
+    rows += [row("PRISMA", 99.0, 20, pde="eikonal", metric="iou", n="8")]
 
     found = judge("E22", rows)
 
     assert found["verdict"] == verdict
-    assert "overlap PRISMA 20 97.5 %" in found["evidence"]
+    assert found["evidence"].endswith("in this order, 0 open; overlap PRISMA 20 97.5 %")
 
 
 @pytest.mark.parametrize(("ours", "verdict"), [(9.0, HOLDS), (11.0, FAILS)])

@@ -29,6 +29,17 @@ def test_a_link_leads_somewhere(target):
     assert target.startswith("https://arxiv.org/") or (ROOT / target).exists()
 
 
+ROWS = re.findall(r"^\| \[(\d\d_\w+)\]\(.*?\) \| (.*?\?)", README, flags=re.M)
+
+
+@pytest.mark.parametrize(("name", "question"), ROWS)
+def test_a_notebook_asks_what_the_readme_says(name, question):
+    text = (ROOT / "notebooks" / f"{name}.py").read_text(encoding="utf-8")
+
+    (title,) = re.findall(r"^# # (.*)$", text, flags=re.M)
+    assert title == question
+
+
 @pytest.mark.parametrize("name", re.findall(r"^make (\w+)", README, flags=re.M))
 def test_a_command_is_a_target_of_the_makefile(name):
     assert re.search(rf"^{name}:", (ROOT / "Makefile").read_text(), flags=re.M)

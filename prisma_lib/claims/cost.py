@@ -51,7 +51,7 @@ def iterations(found: Evidence) -> Finding:
         return Finding(OPEN, NO_ROWS)
     ours, fundps, diffusionpde = map(value, rows)
     text = f"{ours / fundps:.2f} of FunDPS's time, {ours / diffusionpde:.2f} of "
-    text += "DiffusionPDE's, with one backbone for all"
+    text += "DiffusionPDE's, with networks of about the same size"
     return decided(fundps < ours < diffusionpde, text, rows)
 
 

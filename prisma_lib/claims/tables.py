@@ -42,7 +42,7 @@ def fewer_steps(found: Evidence) -> Finding:
     rows = [row for pair in pairs for row in ratio_of(found, *pair)]
     better = sum(value(row, "high") < 1 for row in rows) + len(lost)
     worse = sum(value(row, "low") > 1 for row in rows)
-    what = "cells better with a tenth of the steps, "
+    what = f"pairs better with a tenth of the steps, {worse} worse; "
     what += f"{len(rows) + len(lost) - better - worse} more are open"
     return mostly(better, better + worse, what, rows + lost)
 
@@ -168,7 +168,7 @@ def same_order(pde: str, direction: str, regime: str) -> Callable[[Evidence], Fi
         for order in found.orders:
             if (order.pde, order.direction, order.regime) == (pde, direction, regime):
                 count = order.same + order.reversed + order.open
-                said = f"{order.same} of {count} pairs in this order"
+                said = f"{order.same} of {count} pairs in this order, {order.open} open"
                 cell = (pde, direction, regime)
                 rows = [e.row for e in found.entries if (*e.column, e.regime) == cell]
                 return Finding(order.verdict, said, rows)
