@@ -1,4 +1,4 @@
-"""Clusters of Dask that make runs: this machine, its GPUs, or jobs of Slurm."""
+"""Clusters of Dask that make runs: which there are, and those of this machine."""
 
 import importlib.util
 import logging
@@ -10,19 +10,13 @@ from typing import Any
 
 import torch
 
-from prisma_lib import strictyaml
-from prisma_lib.checks import check_count, check_names
+from prisma_lib.checks import check_count
 from prisma_lib.errors import ConfigError
 
 LOOPBACK = "127.0.0.1"
 LOST = "90s"
 # Of a run that does not say how many it wants, when workers are counted.
 THREADS_A_RUN = 2
-SLURM = (
-    *("queue", "account", "cores", "memory", "walltime", "interface"),
-    *("job_name", "job_cpu", "job_mem", "job_extra_directives"),
-    *("job_script_prologue", "job_directives_skip", "local_directory", "gpus"),
-)
 
 
 @dataclass(frozen=True)
@@ -189,47 +183,3 @@ def local(pinned: Sequence[str | None]) -> Any:
         security=safe["security"],
         silence_logs=logging.CRITICAL,
     )
-
-
-def slurm(path: Path) -> Any:
-    """Prepares a cluster whose workers are jobs of Slurm; it has none yet.
-
-    Args:
-        path: YAML file with keys of `SLURM`: names of dask-jobqueue, and `gpus` a job.
-
-    Returns:
-        The cluster; `job_script()` is what Slurm gets, `scale(jobs=n)` asks for jobs.
-
-    Raises:
-        ConfigError: When dask-jobqueue is missing or a key is unknown.
-    """
-    try:
-        from dask_jobqueue.slurm import SLURMCluster
-    except ImportError as error:
-        raise ConfigError(
-            "--slurm needs dask-jobqueue: pip install 'prisma-lib[slurm]'", exit_code=4
-        ) from error
-    options = strictyaml.read(path).content
-    check_names(f"key of {path}", options, SLURM)
-    gpus = options.pop("gpus", 0)
-    if gpus:
-        extra = options.setdefault("job_extra_directives", [])
-        extra.append(f"--gres=gpu:{gpus}")
-    # Certificates and logs must lie where the jobs can read and write them.
-    shared = Path("outputs", "slurm").resolve()
-    shared.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return SLURMCluster(
-        **{"cores": 1, "memory": "8GB", "job_name": "prisma", **options},
-        processes=1,
-        security=True,
-        shared_temp_directory=str(shared),
-        log_directory=str(shared),
-        scheduler_options={"dashboard_address": f"{LOOPBACK}:0"},
-    )
-
-
-def job_script(path: Path) -> str:
-    """Returns what Slurm would get, without asking it for anything."""
-    configure()
-    with slurm(path) as cluster:
-        return str(cluster.job_script())

@@ -11,12 +11,12 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from prisma_lib import clusters, runs
+from prisma_lib import clusters, runs, slurm
 from prisma_lib.errors import ConfigError, PrismaError, RunDirError
 from prisma_lib.execution import execute
 from prisma_lib.runs import Run
@@ -94,6 +94,7 @@ class Pool:
         slots: Runs at once; `None` for as many as there are workers now.
         cluster: What was started for them; `None` for a cluster of somebody else.
         wanted: Workers that it was asked for.
+        answers: What Slurm said to that, when the workers are jobs of it.
         flying: Runs that were given to them.
         asked: When it was asked for workers.
     """
@@ -102,6 +103,7 @@ class Pool:
     slots: int | None = None
     cluster: Any = None
     wanted: int = 0
+    answers: slurm.Answers | None = None
     flying: dict[Any, Job] = field(default_factory=dict)
     asked: float = field(default_factory=time.monotonic)
 
@@ -119,6 +121,7 @@ class Pool:
 
         Raises:
             RunDirError: When a folder cannot be written or the cluster is gone.
+            ConfigError: When Slurm takes no job (exit code 4).
         """
         waiting = deque(jobs)
         while waiting or self.flying:
@@ -129,6 +132,8 @@ class Pool:
             self.renew()
             if self.client.status not in ("running", "connecting"):
                 raise RunDirError("the Dask cluster is gone; the same command goes on")
+            if self.answers is not None:
+                self.answers.check()
             for future in [one for one in self.flying if one.done()]:
                 job = self.flying.pop(future)
                 run = verdict(future, job)
@@ -147,9 +152,12 @@ class Pool:
 
     def about(self) -> str:
         """Says how many runs go at once, and where to watch them."""
-        number = len(self.client.nthreads()) if self.slots is None else self.slots
-        link = self.client.dashboard_link
-        return f"{number} at once" + (f", watch them at {link}" if link else "")
+        if self.answers is not None:
+            number = f"{self.wanted} job{'s' * (self.wanted > 1)} of Slurm"
+            link = slurm.link(self.cluster)
+        else:
+            number, link = f"{self.free()} at once", self.client.dashboard_link
+        return number + (f", watch them at {link}" if link else "")
 
     def free(self) -> int:
         """Returns how many runs the workers can make at once."""
@@ -211,36 +219,35 @@ def started(where: clusters.Where, jobs: Sequence[Job]) -> Iterator[Pool]:
         The workers.
 
     Raises:
-        ConfigError: When Dask is missing or the place makes no sense.
+        ConfigError: When Dask or `sbatch` is missing or the place makes no sense.
     """
     clusters.configure()
     from distributed import Client
 
-    cluster, slots, wanted = None, None, where.jobs or 1
-    if where.slurm:
-        cluster = clusters.slurm(where.slurm)
-        cluster.scale(wanted)
-    elif not where.scheduler:
-        threads = max((job.threads or 0 for job in jobs), default=0)
-        gpus = max((job.gpus for job in jobs), default=0)
-        places = clusters.places(where, len(jobs), threads, gpus)
-        slots = wanted = len(places)
-        cluster = clusters.local(places)
-    try:
-        client = Client(cluster or where.scheduler, timeout=GRACE)
-    except OSError as error:
-        raise ConfigError(
-            f"no Dask scheduler answers at {where.scheduler} ({error}): start one with "
-            "`dask scheduler`, or leave --scheduler out",
-            exit_code=4,
-        ) from error
-    pool = Pool(client, slots, cluster, wanted)
-    try:
-        yield pool
-    finally:
-        if pool.flying:
-            with suppress(Exception):
-                pool.stop()
-        client.close()
-        if cluster is not None:
-            cluster.close()
+    cluster, slots, answers, wanted = None, None, None, where.jobs or 1
+    with ExitStack() as stack:
+        if where.slurm:
+            cluster, answers = stack.enter_context(slurm.started(where.slurm, wanted))
+        elif not where.scheduler:
+            threads = max((job.threads or 0 for job in jobs), default=0)
+            gpus = max((job.gpus for job in jobs), default=0)
+            places = clusters.places(where, len(jobs), threads, gpus)
+            slots = wanted = len(places)
+            cluster = clusters.local(places)
+            stack.callback(cluster.close)
+        try:
+            client = Client(cluster or where.scheduler, timeout=GRACE)
+        except OSError as error:
+            raise ConfigError(
+                f"no Dask scheduler answers at {where.scheduler} ({error}): start one "
+                "with `dask scheduler`, or leave --scheduler out",
+                exit_code=4,
+            ) from error
+        stack.callback(client.close)
+        pool = Pool(client, slots, cluster, wanted, answers)
+        try:
+            yield pool
+        finally:
+            if pool.flying:
+                with suppress(Exception):
+                    pool.stop()

@@ -5,7 +5,7 @@ The same command goes on where the last one stopped: a run that is done is not r
 unless its notebook, its parameters, the library's version or its data changed; one
 whose notebook failed is repeated with `--retry-failed`; a failing run stops no other.
 Exit codes: 0 all done, 2 bad plan and nothing started, 3 some runs failed, 4 a folder
-cannot be used or the disk is full, 130 interrupted.
+cannot be used, the disk is full or Slurm takes no job, 130 interrupted.
 """
 
 import argparse
@@ -26,6 +26,7 @@ from prisma_lib import (
     plans,
     recording,
     runs,
+    slurm,
 )
 from prisma_lib.errors import RunDirError, exit_status
 from prisma_lib.progress import bar
@@ -67,7 +68,7 @@ def sweep(
         How many runs are not done.
 
     Raises:
-        ConfigError: When a notebook cannot run; nothing was started.
+        ConfigError: When a notebook cannot run or workers cannot be started.
         RunDirError: When a folder cannot be written or another sweep works in it.
         KeyboardInterrupt: When it was interrupted; the records of its runs say so.
     """
@@ -136,6 +137,7 @@ def make(
         Verdict by full name.
 
     Raises:
+        ConfigError: When workers cannot be started, or Slurm takes no job.
         RunDirError: When the disk is full or a folder cannot be written.
     """
     jobs = [job(cell, out) for cell in cells]
@@ -248,7 +250,7 @@ def _run(given: argparse.Namespace) -> int:
     if given.dry_run:
         print("\n".join(estimates.listing(cells, given.out)))
         if given.slurm:
-            print(clusters.job_script(given.slurm))
+            print(slurm.job_script(given.slurm))
         return 0
     if given.status:
         print(board.states(states(cells, given.out)))

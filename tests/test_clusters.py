@@ -1,4 +1,4 @@
-"""Runs go where they are sent: threads and GPUs of a machine, other clusters, Slurm."""
+"""Runs go where they are sent: threads and GPUs of a machine, or other clusters."""
 
 import os
 
@@ -76,44 +76,3 @@ def test_workers_of_this_machine_are_pinned_and_closed_to_others():
         plain = made.scheduler_address.replace("tls", "tcp")
         with pytest.raises(OSError, match=r"Timed out|reset|closed"):
             Client(plain, timeout=1)
-
-
-SLURM = """
-queue: gpu
-cores: 8
-memory: 32GB
-walltime: 08:00:00
-gpus: 2
-job_extra_directives: ["--constraint=a100"]
-job_script_prologue: ["module load cuda"]
-"""
-
-
-def test_slurm_gets_a_job_with_one_worker_and_its_gpus(plan, root, capsys):
-    path = plan("notebook: 10_tiny\n")
-    (root / "slurm.yaml").write_text(SLURM)
-    command = [str(path), "--scale", "smoke", "--dry-run", "--slurm", "slurm.yaml"]
-
-    assert main(command) == 0
-
-    script = capsys.readouterr().out
-    for line in (
-        *("-J prisma", "-p gpu", "-n 1", "--cpus-per-task=8", "-t 08:00:00"),
-        *("--constraint=a100", "--gres=gpu:2"),
-    ):
-        assert f"\n#SBATCH {line}\n" in script
-    assert "\nmodule load cuda\n" in script
-    # Whoever can read the key can run code: it is encrypted traffic with a private key.
-    assert " tls://" in script
-    assert f"--tls-key {root}/outputs/slurm/" in script
-    assert (root / "outputs" / "slurm").stat().st_mode & 0o777 == 0o700
-    assert not (root / "outputs" / "tiny").exists()
-
-
-def test_slurm_file_with_an_unknown_key_is_refused(plan, root, capsys):
-    path = plan("notebook: 10_tiny\n")
-    (root / "slurm.yaml").write_text("partition: gpu\n")
-
-    assert main([str(path), "--scale", "smoke", "--slurm", "slurm.yaml"]) == 2
-
-    assert "unknown key of slurm.yaml 'partition'" in capsys.readouterr().err

@@ -57,7 +57,7 @@ training
 budgets generations journal resume boards
 train
 styles plots curves charts sweepcharts galleries
-kernels execution clusters
+kernels execution clusters slurm
 engine recording board
 screen tune bench explore sweep notebooks
 """.strip().split("\n")
