@@ -93,9 +93,9 @@ pd.DataFrame(
 # ## Three problems of each
 #
 # Inputs above, solutions below; each row shares its colour bar, which is centred on
-# zero for fields of both signs. Problems of a flow are consecutive times of one
-# trajectory. The first axis runs to the right, the second upwards: $x$ and $y$, for
-# Burgers' equation $t$ and $x$.
+# zero for fields of both signs. Problems of Navier–Stokes are consecutive times of one
+# trajectory, those of Kolmogorov flow are of different ones. The first axis runs to the
+# right, the second upwards: $x$ and $y$, for Burgers' equation $t$ and $x$.
 
 
 # %%

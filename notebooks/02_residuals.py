@@ -152,9 +152,10 @@ if interactive:
 #
 # Two derivatives multiply mode $k$ by $|k|^2$, and its power by $|k|^4$: a residual
 # looks at the finest modes, where a solution has hardly any power and noise has most.
-# This is the paper's argument for attending to it mode by mode (section *Spectral
-# Residual Attention*): a smooth error stays in the low modes, below the noise of the
-# high ones. For Darcy it is in the mean alone, mode 0, which the axis does not show.
+# The paper attends to it mode by mode, since frequencies "contribute unevenly and can
+# be differentially corrupted under noise" (its introduction). A smooth error stays in
+# the low modes, below the noise of the high ones. For Darcy it is in the mean alone,
+# mode 0, which the axis does not show.
 
 # %%
 with plots.style():
@@ -309,8 +310,9 @@ for name, (truncation, rounded) in limits.items():
 #
 # $$\hat r = r \, / \sqrt{\text{rms}(r)^2 + s_0^2}$$
 #
-# and its gates $\ln \text{rms}(r)$, so that nothing is lost. $s_0$, the rms residual of
-# the stored truth, keeps the rest of a solved problem from being blown up to an error.
+# and its gates $\ln \text{rms}(r)$, too, so that nothing is lost. $s_0$, the rms
+# residual of the stored truth, keeps the rest of a solved problem from being blown up
+# to an error.
 
 
 # %%

@@ -75,12 +75,12 @@ print(f"{int(where[0].sum())} of {where[0].numel()} points of the first u are kn
 # %% [markdown]
 # ## Five tasks
 #
-# The network takes three pairs of channels: the noisy state $x_\sigma$, the values
-# $M x_{obs}$ and the masks $M$ (paper, table `prisma_configs_mask`). We show the last
-# two. The values are normalised to mean 0 and standard deviation 0.5; an unseen point
-# is 0, the mean, so that the mask alone tells it from a measured one. Algorithm 1 of
-# the paper hands the *unmasked* fields to the denoiser, which would give the answer
-# away; we mask them first.
+# Beside coordinates the network takes three pairs of channels: the noisy state
+# $x_\sigma$, the values $M x_{obs}$ and the masks $M$ (paper, table
+# `prisma_configs_mask`). We show the last two. The values are normalised to mean 0 and
+# standard deviation 0.5; an unseen point is 0, the mean, so that the mask alone tells
+# it from a measured one. Algorithm 1 of the paper hands the *unmasked* fields to the
+# denoiser, which would give the answer away; we mask them first.
 
 
 # %%

@@ -66,10 +66,11 @@ def draw(source, num=draws, shape=None):
 #
 # $$C(d) = \exp\Big(-\frac{d}{2 s^2}\Big) + 10^{-4} \, [d = 0], \qquad s = 0.05$$
 #
-# for points at distance $d$ on the unit square. The public code of FunDPS, from which
-# the paper takes its `rbf_scale`, calls the kernel RBF. It would be one if $d$ were
-# squared. It is not, so the length over which it falls to $1/e$ is $2 s^2 = 0.005$, a
-# tenth of $s$ and a sixth of the spacing of 32 points. Dots are measured on draws.
+# for points at distance $d$ on the unit square. The paper takes its `rbf_scale` from
+# the DDO code, which FunDPS is built on; the public code of FunDPS calls the kernel
+# RBF. It would be one if $d$ were squared. It is not, so the length over which it falls
+# to $1/e$ is $2 s^2 = 0.005$, a tenth of $s$ and a sixth of the spacing of 32 points.
+# Dots are measured on draws.
 
 
 # %%

@@ -79,8 +79,9 @@ torch.testing.assert_close(r[..., window, window], inside)
 # %% [markdown]
 # **Unsaid in the paper: the scale of $r$.** It follows the noise, over many orders of
 # magnitude. We divide by $\sqrt{\text{rms}(r)^2 + s_0^2}$ with $s_0$ the residual of
-# the stored truth, and tell the gates $\ln \text{rms}(r)$. The paper tells them the
-# signed mean of $r$, which is much smaller than $r$ itself and says little of its size.
+# the stored truth, and tell the gates $\ln \text{rms}(r)$, too. The paper tells them
+# the signed mean of $r$ alone, which is much smaller than $r$ itself and says little of
+# its size.
 
 # %%
 ramp = (0.002, 0.02, 0.2, 2.0, 20.0, 80.0)

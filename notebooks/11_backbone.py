@@ -40,7 +40,7 @@ from prisma_lib.nn.uno import Context
 model_name: str = "darcy-32"  # a shipped model, or the folder of one
 sigma: float = 1.0  # noise level of the states that are shown
 problems: int = 8  # test problems to solve on each grid
-steps: int = 10  # sampler steps for each of them
+steps: int = 20  # sampler steps for each of them
 seed: int = 0  # of noise, of the waves and of draws
 out: str = "outputs/scratch/backbone"  # folder for metrics.json and figures
 scale: str = "cpu"  # name of the scale, for the records
@@ -344,6 +344,7 @@ ours = deviations["denoiser, with both ends"].drop(points)
 low, high = 100 * ours.min(), 100 * ours.max()
 print(f"periodic {exact:.1e}, denoiser {low:.1f} to {high:.1f} %")
 assert scale == "smoke" or min(errors, key=errors.get) == points
+assert scale == "smoke" or 1 < errors[points] < 1.2
 assert exact < 1e-5, "the spectral path depends on the grid"
 assert reached["convolutions"].isnan().any()
 assert not reached["with spectral paths"].isnan().any()

@@ -52,7 +52,7 @@ from prisma_lib.solve import PrismaSolver
 pde: str = "darcy"  # any name that prisma_lib.pdes.names() lists
 size: int = 32  # points per axis
 preset: str = "small"  # size of the network: tiny, small, base or paper
-images: int = 200_000  # problems of the whole recipe, which `make train` runs
+images: int = 240_000  # problems of the whole recipe, which `make train` runs
 budget: int = 6_400  # problems after which this notebook ends its training
 batch: int = 32  # problems per step
 optimiser: str = "muon"  # muon or adamw
@@ -205,12 +205,13 @@ torch.testing.assert_close(loss, library)
 # %% [markdown]
 # ## The loop
 #
-# Line 12 minimises the loss; the paper does not name its optimiser. Here Muon takes the
-# matrices and AdamW the rest, with clipped gradients and a learning rate that rises,
-# then falls as a cosine; predictions use an exponential average of the weights.
-# `train.watched` yields after every step, says how long it will take, and saves once a
-# minute: interrupt the cell, and with `resume = True` the notebook goes on, bitwise as
-# if it had not stopped. We predict unseen problems before, during and after training.
+# Line 12 minimises the loss; the paper does not name its optimiser. Here Muon takes
+# linear layers and local convolutions, AdamW the spectral weights and the rest, with
+# clipped gradients and a learning rate that rises, then falls as a cosine; predictions
+# use an exponential average of the weights. `train.watched` yields after every step,
+# says how long it will take, and saves once a minute: interrupt the cell, and with
+# `resume = True` the notebook goes on, bitwise as if it had not stopped. We predict
+# unseen problems before, during and after training.
 
 # %%
 folder = Path(out) / "run"

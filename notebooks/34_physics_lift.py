@@ -22,7 +22,7 @@
 #
 # Where the estimate is in doubt by less than a thousandth of a field's standard
 # deviation it is taken as known: there $s = 0$ and $D = m$, because a network would
-# only add errors of its own.
+# only add errors of its own. Elsewhere two thousandths are added to $s$, in quadrature.
 
 # %% [markdown]
 # What else differs from the paper: its sensors stand in patches, on columns and in

@@ -53,9 +53,9 @@ explore.residuals(
 )
 
 # %% [markdown]
-# Three things to try: the direction *forward*, where the estimate settles within a few
-# steps; *noisy* with a noise of two standard deviations; another seed, which moves the
-# sensors.
+# Three things to try: the direction *forward*, where the estimate is near its last one
+# from the first step on; *noisy* with a noise of two standard deviations; another seed,
+# which moves the sensors.
 #
 # ## The spectra, and what attention makes of them
 #

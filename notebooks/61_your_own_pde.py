@@ -147,7 +147,7 @@ torch.testing.assert_close(pde.draw(0, [5]), pde.draw(0, range(8))[5:6])
 # ## Some minutes of training
 #
 # Every step draws and solves new problems; the settings are those of the shipped
-# models, but for half their learning rate.
+# models, but for half their learning rate and a warm-up of a twelfth.
 
 # %%
 Path(out).mkdir(parents=True, exist_ok=True)

@@ -12,9 +12,8 @@
 # Public files say little of themselves: not which channel is the source, not the unit,
 # often not the coefficient. Here a file in the layout of DiffusionPDE is imported,
 # files with the usual mistakes are refused, and a model that never saw any of it is
-# judged on it, in every cell of the paper's tables. **A file that passes holds the
-# equation. It need not hold the distribution that a model was trained on, and that
-# decides.**
+# judged on it, in every cell of our tables. **A file that passes holds the equation. It
+# need not hold the distribution that a model was trained on, and that decides.**
 #
 # Nothing is downloaded: the file is written here, by our solver, as theirs would be. If
 # you have a real one, name it in `files`, and the model, equation and grid beside it.
@@ -119,8 +118,8 @@ display(pd.DataFrame({"refused, since": refused}))
 # %% [markdown]
 # ## A model on the file
 #
-# Forward and inverse, full, sparse (3 % of the points) and noisy, as in the paper's
-# tables, beside fresh problems of our own protocol. `evaluate.stored` resamples whole
+# Forward and inverse, full, sparse (3 % of the points) and noisy, as in our tables,
+# beside fresh problems of our own protocol. `evaluate.stored` resamples whole
 # trajectories where a file holds some, for the intervals. A third file has the very
 # problems that we wrote, all fields divided by four. The equation is linear, so that
 # nothing is wrong with it, and it passes. It is only not what the model knows.

@@ -30,8 +30,8 @@ from prisma_lib.tables import EXACT, MEAN, ROUNDING
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Calls of PRISMA-L: one gives the mean of the posterior, nearly; the others are enough
-# for a draw, which 34_physics_lift finds on validation problems.
+# Calls of PRISMA-L: one gives the mean of the posterior, nearly; the others were enough
+# for a draw on validation problems; 34_physics_lift asks for any model.
 FEWEST = (1, 6)
 
 

@@ -1,8 +1,8 @@
 """Muon in single precision.
 
 PyTorch's own orthogonalises in bfloat16, which processors without such instructions
-(every desktop's and most laptops') emulate: there a step of this project's networks
-spent a fifth of its time on it, which single precision makes a fiftieth.
+(every desktop's and most laptops') emulate: there it took much of a step of this
+project's networks, which single precision does not.
 """
 
 import math

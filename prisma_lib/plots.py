@@ -1,4 +1,4 @@
-"""Pictures of fields, spectra and errors: the only room that draws.
+"""Pictures of fields, spectra and errors.
 
 A function takes tensors and returns a matplotlib figure; the notebook decides where it
 goes. The first tensor axis runs to the right, the second upwards.

@@ -2,8 +2,8 @@ r"""Second-order finite differences on bounded grids.
 
 Fields have any leading axes and end in `x y`; `spacing` is the distance between nodes
 per axis. Results live on inner nodes: the boundary ring, where a stencil would need
-points outside the domain, is gone. All stencils are compact, so that a checkerboard
-never passes for a smooth field.
+points outside the domain, is gone. All second differences are compact, so that a
+checkerboard never passes for a smooth field; `gradient` does not see one.
 """
 
 import torch

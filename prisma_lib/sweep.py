@@ -2,7 +2,7 @@
 
 Every run has the folder `outputs/PLAN/RUN/`, whose `run.json` says what became of it.
 The same command goes on where the last one stopped: a run that is done is not repeated
-unless its notebook, its parameters, the library's version or its data changed; one
+unless its notebook, parameters, model or data changed, or the library's version; one
 whose notebook failed is repeated with `--retry-failed`; a failing run stops no other.
 Exit codes: 0 all done, 2 bad plan and nothing started, 3 some runs failed, 4 a folder
 cannot be used, the disk is full or Slurm takes no job, 130 interrupted.

@@ -1,8 +1,8 @@
 """Where the paper of PRISMA has a number: its cells for each method and equation.
 
-Read from its tables `full_main`, `sparse_main` and `noisy_main`, the one of Helmholtz'
-equation at other wavenumbers for k = 1, that of the eikonal equation, and its text on
-Burgers' equation.
+Read from its tables `full_main`, `sparse_main` and `noisy_main`, that of the eikonal
+equation, and its text on Burgers' equation. Sparse observations of Helmholtz' equation
+are among them, though its numbers there are of k = 2, 3 and 4: we ask at k = 1.
 """
 
 from itertools import product

@@ -4,5 +4,5 @@
 
 Every time is the median of at least ten runs after two that do not count, with the
 device synchronised; a row that was measured once says so. Seconds, rates and speed-ups
-in our texts come from here, and a ratio always compares two times of one run.
+in README and tables come from here, and a ratio always compares two times of one run.
 """

@@ -6,16 +6,9 @@ matrix products with cosine and sine tables, so that only kept modes are ever fo
 and stored as real pairs with the mode axis first: `(m, b, 2, c)`. No weight and no
 coefficient is complex: half precision, DDP and every optimiser treat them as they are.
 
-Both transforms can also be FFTs that are cut to the kept modes. Time of the FFT over
-that of the matrix products, one core of a CPU, 64 float32 channels, least of many runs:
-
-    points      16   32   64   64   64  128  128  128  256  256  256  256
-    kept modes   7   12   12   16   31   16   32   63   16   32   64  127
-    forward    1.8  1.5  1.9  1.5  0.8  1.7  1.0  0.5  3.0  1.5  0.7  0.4
-    inverse    5.2  4.1  3.8  3.0  2.8  2.6  2.0  2.0  3.3  2.0  1.3  1.1
-
-So "auto" takes matrix products, but for a forward transform of more than 32 modes on a
-CPU. On a GPU, where this was not measured, it takes matrix products.
+Both transforms can also be FFTs that are cut to the kept modes. "auto" takes matrix
+products, which are the faster ones on a CPU, but for a forward transform of more than
+32 modes there. On a GPU, where this was not measured, it takes matrix products.
 
 Fields are best stored channels last: then every product and every rearrangement below
 runs along contiguous channels.

@@ -17,7 +17,7 @@ coarse grid the residual of restricted frames keeps the stress of the modes that
 gone, besides the truncation error of the step: 40 per cent of the tendency at 32 and at
 64 points per axis. That is the floor. `pair` gives such frames; `solve` steps the
 restricted field on this grid, without a model of the missing modes, which is off by 3
-per cent of the vorticity after one step (doing nothing: 9 to 10).
+per cent of the vorticity after one step at 32 points (doing nothing: 9 to 10).
 
 Trajectories are kept on disk in a pool of `pool` for the numbers below 2^40, the
 training split, and of `held_out` for each further block of 2^40 numbers. Numbers go
