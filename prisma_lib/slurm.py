@@ -1,8 +1,10 @@
 """Workers that are jobs of Slurm: what is asked for, and what Slurm says to it."""
 
 import re
+import shlex
 import shutil
 import socket
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
@@ -83,8 +85,7 @@ class Request:
                 raise ConfigError(f"{name}={value!r}: give {allowed}")
         check_count("cores", self.cores, 1, 8)
         check_count("gpus", self.gpus, 0, 1)
-        if self.job_cpu is not None:
-            check_count("job_cpu", self.job_cpu, 1, 8)
+        check_count("job_cpu", 1 if self.job_cpu is None else self.job_cpu, 1, 8)
 
     def options(self) -> dict[str, Any]:
         """Returns what dask-jobqueue is told."""
@@ -223,8 +224,8 @@ def prepared(request: Request, answers: Answers) -> Iterator[Any]:
     # Pages of a worker are open to its whole network unless they are told not to be.
     closed = ["--no-dashboard", "--dashboard-address", f"{clusters.LOOPBACK}:0"]
     more = dask.config.get("jobqueue.slurm.worker-extra-args") or []
-    # Keys and logs must lie where the jobs can read and write them.
-    shared = Path("outputs", "slurm").resolve()
+    # Where jobs, which start here, can read and write; a whole path may have blanks.
+    shared = Path("outputs", "slurm")
     with ExitStack() as stack:
         try:
             shared.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -238,6 +239,7 @@ def prepared(request: Request, answers: Answers) -> Iterator[Any]:
             processes=1,
             security=security,
             log_directory=str(shared),
+            python=shlex.quote(sys.executable),
             worker_extra_args=[*more, *closed],
             scheduler_options={"dashboard_address": f"{clusters.LOOPBACK}:0"},
         )
@@ -257,8 +259,7 @@ def started(path: Path, jobs: int) -> Iterator[tuple[Any, Answers]]:
         The cluster, and what Slurm says.
 
     Raises:
-        ConfigError: When the file is wrong; when `sbatch` is missing, or jobs could
-            not reach this machine (exit code 4).
+        ConfigError: When the file is wrong, or no job can start or reach this machine.
     """
     request, answers = read(path), Answers()
     if shutil.which("sbatch") is None:
@@ -285,10 +286,9 @@ def is_loopback(address: str) -> bool:
 
 
 def link(cluster: Any) -> str:
-    """Returns where to watch the workers: on this machine only."""
+    """Returns where to watch the workers: here, not at the address for the jobs."""
     from distributed.utils import format_dashboard_link
 
-    # Dask itself would name the address for the jobs, where these pages are not.
     port = cluster.scheduler_info["services"].get("dashboard")
     return format_dashboard_link(clusters.LOOPBACK, port) if port else ""
 

@@ -101,7 +101,8 @@ def go(plan, root):
     return call
 
 
-def test_job_has_one_worker_and_its_gpus(go, root, capsys):
+def test_job_has_one_worker_and_its_gpus(go, root, capsys, monkeypatch):
+    monkeypatch.setattr("sys.executable", "/my env/bin/python")
     assert go(FILE, "--dry-run") == 0
 
     script = capsys.readouterr().out
@@ -110,10 +111,10 @@ def test_job_has_one_worker_and_its_gpus(go, root, capsys):
         *("--constraint=a100", "--gres=gpu:2"),
     ):
         assert f"\n#SBATCH {line}\n" in script
-    assert "\nmodule load cuda\n" in script
+    assert "\nmodule load cuda\n'/my env/bin/python' -m distributed" in script
     # Whoever can read the key can run code: it is encrypted traffic with a private key.
     assert f" tls://{ADDRESSES[INTERFACE]}:" in script
-    assert f"--tls-key {root}/outputs/slurm/" in script
+    assert "--tls-key outputs/slurm/" in script
     assert "--no-dashboard --dashboard-address 127.0.0.1:0 " in script
     assert (root / "outputs" / "slurm").stat().st_mode & 0o777 == 0o700
     assert not (root / "outputs" / "tiny").exists()
