@@ -215,7 +215,7 @@ def prepared(request: Request, answers: Answers) -> Iterator[Any]:
         RunDirError: When the folder of keys and logs cannot be written.
     """
     try:
-        import dask
+        from dask import config
         from dask_jobqueue.slurm import SLURMCluster
     except ImportError as error:
         raise ConfigError(
@@ -223,7 +223,7 @@ def prepared(request: Request, answers: Answers) -> Iterator[Any]:
         ) from error
     # Pages of a worker are open to its whole network unless they are told not to be.
     closed = ["--no-dashboard", "--dashboard-address", f"{clusters.LOOPBACK}:0"]
-    more = dask.config.get("jobqueue.slurm.worker-extra-args") or []
+    more = config.get("jobqueue.slurm.worker-extra-args") or []
     # Where jobs, which start here, can read and write; a whole path may have blanks.
     shared = Path("outputs", "slurm")
     with ExitStack() as stack:
@@ -239,7 +239,7 @@ def prepared(request: Request, answers: Answers) -> Iterator[Any]:
             processes=1,
             security=security,
             log_directory=str(shared),
-            python=shlex.quote(sys.executable),
+            python=config.get("jobqueue.slurm.python") or shlex.quote(sys.executable),
             worker_extra_args=[*more, *closed],
             scheduler_options={"dashboard_address": f"{clusters.LOOPBACK}:0"},
         )

@@ -120,6 +120,16 @@ def test_job_has_one_worker_and_its_gpus(go, root, capsys, monkeypatch):
     assert not (root / "outputs" / "tiny").exists()
 
 
+def test_interpreter_of_the_dask_configuration_counts(go, capsys):
+    clusters.configure()
+    import dask
+
+    with dask.config.set({"jobqueue.slurm.python": "/theirs/python3"}):
+        assert go(FILE, "--dry-run") == 0
+
+    assert "\n/theirs/python3 -m distributed" in capsys.readouterr().out
+
+
 def test_wrong_file_ends_with_the_status_of_bad_input(go, root, capsys):
     assert go("cores: x\n") == 2
 
