@@ -8,7 +8,7 @@ from typing import Any
 from prisma_lib import baselines, methods, results
 from prisma_lib.answers import Answer
 from prisma_lib.baselines import Answers
-from prisma_lib.baselines.guided import GuidedSolver
+from prisma_lib.baselines.guided import PUBLISHED, GuidedSolver
 from prisma_lib.cells import Benchmark, Cell, cells
 from prisma_lib.errors import ConfigError, NumericsError
 from prisma_lib.judge import answered, diverged, steps_of
@@ -157,12 +157,19 @@ def guarded(
 
 
 def guidance(solver: Solver) -> str:
-    """Names the weights of a guided solver, as a part of a row's setting."""
+    """Names the weights of a guided solver, as a part of a row's setting.
+
+    The residual is that of the publication where the weights are, and ours otherwise,
+    unless it is said.
+    """
     if not isinstance(solver, GuidedSolver):
         return ""
     if isinstance(solver.weights, str):
         return f";weights={solver.weights}"
-    return ";weights=" + "/".join(f"{v:.3g}" for v in solver.weights.values())
+    residual = ";residual=published" if solver.residual == PUBLISHED else ""
+    return (
+        ";weights=" + "/".join(f"{v:.3g}" for v in solver.weights.values()) + residual
+    )
 
 
 def asked_of(name: str, pde: PDE) -> list[Cell]:

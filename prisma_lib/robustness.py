@@ -165,11 +165,15 @@ def guided(
         regime: How it was observed.
     """
     mine = [r for r in tuned if (r["direction"], r["regime"]) == (direction, regime)]
-    if not mine:
-        return baselines.of_cell(network, direction, regime, steps=steps)
-    best = min(mine, key=lambda r: abs(math.log(r["settings"]["steps"] / steps)))
-    settings = best["settings"] | {"steps": steps, "weights": best["weights"]}
-    return network.solver(**settings)
+    if mine:
+        nearest = min(mine, key=lambda r: abs(math.log(r["settings"]["steps"] / steps)))
+        known = nearest["settings"]["steps"]
+        tuned = [
+            r | {"settings": r["settings"] | {"steps": steps}}
+            for r in mine
+            if r["settings"]["steps"] == known
+        ]
+    return baselines.of_cell(network, direction, regime, tuned=tuned, steps=steps)
 
 
 def compete(

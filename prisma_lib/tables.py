@@ -210,7 +210,7 @@ def entry_of(row: results.Row) -> Entry:
     """Reads one result row."""
     setting = results.settings(row)
     size, draws = int(setting.pop("size", 0)), int(setting.pop("mean_of", 1))
-    for of_the_method in ("weights", "diverged", "sampler"):
+    for of_the_method in ("weights", "residual", "diverged", "sampler"):
         setting.pop(of_the_method, None)
     value, low, high = (results.number(row, name) for name in ("value", "low", "high"))
     return Entry(

@@ -5,16 +5,17 @@
 Published weights belong to 500 observed points of 128 x 128. At another scale each cell
 of a table gets its own: from the solver's starting weights on, a pattern search
 multiplies the weights of observations by one factor and that of the equation by
-another, and keeps what makes the mean error of a few validation problems smallest.
-Weights that are hopeless on the first of these problems are not tried on the others.
-Weights belong to a number of steps: tune with the one that is judged.
+another, and keeps what makes the mean error of a few validation problems smallest; with
+our residual, and with the published one where there is one that pulls. The better of
+both answers. Weights that are hopeless on the first of these problems are not tried on
+the others. Weights belong to a number of steps: tune with the one that is judged.
 """
 
 import argparse
 import math
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -22,18 +23,17 @@ import torch
 
 from prisma_lib import checkpoints, data, evaluate, results
 from prisma_lib.baselines.guidance import Weights
-from prisma_lib.baselines.guided import RESIDUALS, GuidedSolver
+from prisma_lib.baselines.guided import OURS, PUBLISHED, RESIDUALS, GuidedSolver
 from prisma_lib.baselines.paper import PAPER
 from prisma_lib.baselines.prior import Prior
 from prisma_lib.cells import Benchmark, Cell, benchmark, cells, observation_of
 from prisma_lib.checks import check_count, check_names
-from prisma_lib.errors import CheckpointError, NumericsError, exit_status
+from prisma_lib.errors import CheckpointError, ConfigError, NumericsError, exit_status
+from prisma_lib.search import Point, search
 
 PROBLEMS, TRIES = 16, 9
-STEP = 1.0  # decades of the first moves
 FIRST, HOPELESS = 4, 1.5  # problems at first; error there, in units of the best one
 
-Point = tuple[float, ...]  # decimal logarithms of factors
 Record = dict[str, Any]
 
 
@@ -148,41 +148,6 @@ class _Trials:
         return error
 
 
-def search(
-    error: Callable[[Point], float], axes: int, tries: int
-) -> dict[Point, float]:
-    """Looks for a small error, axis by axis, from the origin.
-
-    A move that helps is made again; when none does, moves become half as large, or
-    twice as large as long as no error is finite.
-
-    Args:
-        error: What to make small; may be infinite.
-        axes: Number of coordinates.
-        tries: Number of evaluations.
-
-    Returns:
-        The error of every point that was tried, in this order.
-    """
-    best, step = (0.0,) * axes, STEP
-    found = {best: error(best)}
-    while len(found) < tries:
-        before = best
-        for axis in range(axes):
-            for sign in (-1, 1):  # weights that are too large do the greater harm
-                shift = sign * step
-                point = (*best[:axis], best[axis] + shift, *best[axis + 1 :])
-                if point in found or len(found) == tries:
-                    continue
-                found[point] = error(point)
-                if found[point] < found[best]:
-                    best = point
-                    break
-        if best == before:
-            step *= 0.5 if math.isfinite(found[best]) else 2
-    return found
-
-
 def judge(
     network: Prior, records: Sequence[Record], problems: Benchmark, **labels: Any
 ) -> list[results.Row]:
@@ -244,33 +209,71 @@ def _run(options: argparse.Namespace) -> int:
         raise CheckpointError(
             f"{folder}: {network.method} takes no guidance; give diffusionpde or fundps"
         )
-    settings = {"steps": options.steps, "residual": options.residual}
-    card = checkpoints.read_card(folder)
-    records = [r for r in card.get("guidance", []) if r["settings"] == settings]
-    done = [(record["direction"], record["regime"]) for record in records]
     asked = {"/".join(cell): cell for cell in cells(network.pde)}
     check_names(f"cell of {network.pde.name}", options.cells or (), asked)
     tabled = PAPER[network.method].get(network.pde.name) or asked.values()
     usual = [name for name, cell in asked.items() if cell in tabled]
-    wanted = [asked[name] for name in options.cells or usual if asked[name] not in done]
-    if wanted:
-        problems = validation(network, options.problems)
-        for record in tune(network, problems, wanted, options.tries, **settings):
-            records.append(record)
-            kept = [r for r in card.get("guidance", []) if r["settings"] != settings]
-            checkpoints.write_card(folder, card | {"guidance": kept + records})
-            found = f"{record['error']} % with {record['weights']}"
-            print(f"{record['direction']} {record['regime']}: {found}", flush=True)
-    else:
-        print(f"{folder} has weights of these cells for {options.steps} steps: kept")
-    if options.n:
-        _judge(options, network, records)
+    wanted = [asked[name] for name in options.cells or usual]
+    for residual in options.residual or known_residuals(network):
+        settings = {"steps": options.steps, "residual": residual}
+        records = _records(options, network, wanted, settings)
+        if options.n:
+            _judge(options, network, records)
     return 0
 
 
+def known_residuals(network: Prior) -> list[str]:
+    """Lists the residuals that its equation has: ours, and maybe a published one."""
+    solver = _solver(network, {"residual": OURS}, {})
+    try:
+        solver.published_residual(network.pde)
+    except ConfigError:
+        return [OURS]
+    return [OURS, PUBLISHED]
+
+
+def _records(
+    options: argparse.Namespace,
+    network: Prior,
+    wanted: Sequence[Cell],
+    settings: Record,
+) -> list[Record]:
+    """Tunes what the card has no weights for, and returns all of its settings."""
+    folder = checkpoints.find(options.model)
+    card = checkpoints.read_card(folder)
+    records = [r for r in card.get("guidance", []) if r["settings"] == settings]
+    done = [(record["direction"], record["regime"]) for record in records]
+    solver = _solver(network, {**settings, "residual": OURS}, {})
+    left = [
+        cell
+        for cell in wanted
+        if cell not in done
+        # Where no residual pulls, it does not matter which one it is.
+        if settings["residual"] == OURS
+        or solver.starting_weights(cell[0] != "forward").pde
+    ]
+    about = "{steps} steps, residual: {residual}".format(**settings)
+    if not left:
+        print(f"{folder}, {about}: nothing is left to tune")
+        return records
+    problems = validation(network, options.problems)
+    for record in tune(network, problems, left, options.tries, **settings):
+        records.append(record)
+        kept = [r for r in card.get("guidance", []) if r["settings"] != settings]
+        checkpoints.write_card(folder, card | {"guidance": kept + records})
+        cell = f"{record['direction']} {record['regime']}, {about}"
+        print(f"{cell}: {record['error']} % with {record['weights']}", flush=True)
+    return records
+
+
 def _judge(options: argparse.Namespace, network: Prior, records: list[Record]) -> None:
-    name = checkpoints.label(options.model)
-    run = f"{name}-{options.steps}-{options.residual}-{options.n}"
+    if not records:
+        return
+    name, residual = (
+        checkpoints.label(options.model),
+        records[0]["settings"]["residual"],
+    )
+    run = f"{name}-{options.steps}-{residual}-{options.n}"
     labels = {"sweep": "tune", "run": run, "scale": options.scale}
     rows = judge(network, records, benchmark(network.pde, options.n), **labels)
     print(evaluate.show(rows))
@@ -287,7 +290,7 @@ def main(arguments: list[str] | None = None) -> int:
     add("--steps", type=int, default=200, help="sampler steps")
     add("--tries", type=int, default=TRIES, help="weights to try in each cell")
     add("--problems", type=int, default=PROBLEMS, help="validation problems")
-    add("--residual", default="ours", choices=RESIDUALS)
+    add("--residual", nargs="+", choices=RESIDUALS, help="of the equation (all it has)")
     add("--n", type=int, default=0, help="judge the weights on so many test problems")
     add("--results", help="CSV file that takes the rows")
     add("--scale", default="cpu")

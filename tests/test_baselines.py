@@ -129,8 +129,8 @@ class TestGuidanceWeights:
         model = untrained("fundps", quick("darcy", 16), tmp_path)
         settings = {"steps": 2, "residual": "ours"}
         weights = {"a": 7.0, "u": 0.0, "pde": 0.25}
-        cell = {"direction": "forward", "regime": "full"}
-        tuned = [{**cell, "settings": settings, "weights": weights}]
+        cell = {"direction": "forward", "regime": "full", "settings": settings}
+        tuned = [{**cell, "weights": weights, "error": 9.5}]
 
         found = {
             (regime, steps): baselines.of_cell(
@@ -144,6 +144,25 @@ class TestGuidanceWeights:
         assert comparison.guidance(best) == ";weights=7/0/0.25"
         assert best.residual == "ours"
         assert {solver.weights for solver in found.values()} == {"published"}
+
+    def test_the_better_residual_counts_where_both_were_tuned(self, quick, tmp_path):
+        model = untrained("diffusionpde", quick("darcy", 16), tmp_path)
+        cell = {"direction": "inverse", "regime": "full"}
+        tuned = [
+            cell
+            | {"settings": {"steps": 2, "residual": residual}}
+            | {"weights": {"a": 0.0, "u": 7.0, "pde": 1.0}, "error": error}
+            for residual, error in [("ours", 9.5), ("published", 9.4)]
+        ]
+        tuned += [tuned[0] | {"error": None}]  # no draw was finite
+
+        chosen = baselines.of_cell(model, "inverse", "full", tuned=tuned, steps=2)
+        asked = baselines.of_cell(
+            model, "inverse", "full", tuned=tuned, steps=2, residual="ours"
+        )
+
+        assert comparison.guidance(chosen) == ";weights=0/7/1;residual=published"
+        assert comparison.guidance(asked) == ";weights=0/7/1"
 
     def test_those_of_the_nearest_equation_are_used_where_none_are(
         self, quick, tmp_path

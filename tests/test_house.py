@@ -30,7 +30,7 @@ errors
 files devices given progress grids observed provenance tensorfile
 stencils spectral splines
 fields philox refine ensembles
-shapes flows flux_form diffusionpde intervals
+shapes flows flux_form diffusionpde intervals search
 pdes tasks checks settings sensors observe conditioning pool posterior steps
 lifts nn edm presets
 units denoiser

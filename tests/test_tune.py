@@ -22,29 +22,6 @@ def poisson():
     return pdes.load("poisson", size=8)
 
 
-def test_the_search_finds_a_valley_within_its_budget():
-    def error(point):
-        return (point[0] - 1.25) ** 2 + 2 * (point[1] + 0.5) ** 2
-
-    found = tune.search(error, 2, 30)
-
-    assert len(found) == 30
-    best = min(found, key=found.get)
-    assert math.dist(best, (1.25, -0.5)) < 0.15
-    assert next(iter(found)) == (0.0, 0.0)
-    for tries in (1, 2, 7):
-        assert list(tune.search(error, 2, tries)) == list(found)[:tries]
-
-
-def test_the_search_leaves_a_plateau_of_explosions():
-    def error(point):
-        return math.inf if point[0] > -2.6 else abs(point[0] + 3)
-
-    found = tune.search(error, 1, 12)
-
-    assert min(found.values()) <= 0.5
-
-
 def test_validation_problems_are_no_test_problems(poisson):
     model = network(FunDPS, poisson, STATISTICS)
     problems, tests = tune.validation(model, 4), benchmark(poisson, 4)
@@ -123,6 +100,7 @@ def test_cells_that_no_table_asks_for_are_tuned_by_name_only(tmp_path, capsys):
     usual = data.statistics(burgers, num=4)
     checkpoints.save(tmp_path, network(DiffusionPDE, burgers, usual), {})
     command = [str(tmp_path), "--steps=2", "--tries=1", "--problems=1"]
+    command += ["--residual=ours"]
 
     assert tune.main(command) == 0
     (first,) = checkpoints.read_card(tmp_path)["guidance"]
@@ -131,6 +109,32 @@ def test_cells_that_no_table_asks_for_are_tuned_by_name_only(tmp_path, capsys):
 
     assert (first["direction"], first["regime"]) == ("reconstruct", "sparse")
     assert (second["direction"], second["regime"]) == ("forward", "full")
+    capsys.readouterr()
+
+
+def test_both_residuals_are_tuned_where_the_published_one_pulls(tmp_path, capsys):
+    kinds = {"diffusionpde": DiffusionPDE, "fundps": FunDPS}
+    found = {}
+    for equation, method in [
+        ("darcy", "diffusionpde"),
+        ("darcy", "fundps"),  # its published weight of the equation is 0
+        ("eikonal", "diffusionpde"),  # that has no published residual
+    ]:
+        pde = pdes.load(equation, size=8)
+        usual = data.statistics(pde, num=4)
+        folder = tmp_path / f"{method}-{equation}"
+        checkpoints.save(folder, network(kinds[method], pde, usual), {})
+        command = [str(folder), "--steps=2", "--tries=1", "--problems=1"]
+
+        assert tune.main([*command, "--cells", "forward/full"]) == 0
+
+        records = checkpoints.read_card(folder)["guidance"]
+        found[folder.name] = [r["settings"]["residual"] for r in records]
+    assert found == {
+        "diffusionpde-darcy": ["ours", "published"],
+        "fundps-darcy": ["ours"],
+        "diffusionpde-eikonal": ["ours"],
+    }
     capsys.readouterr()
 
 

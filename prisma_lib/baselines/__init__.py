@@ -223,9 +223,10 @@ def of_cell(
 ) -> Solver:
     """Makes the solver of a network for a cell.
 
-    A guided one takes the weights that were tuned for the cell and the settings. If
-    there are none it takes the published ones, and where those are missing the weights
-    of the nearest equation with our residual.
+    A guided one takes the weights that were tuned for the cell and the settings; of
+    those with several residuals the ones with the smallest error on validation
+    problems. If there are none it takes the published ones, and where those are missing
+    the weights of the nearest equation with our residual.
 
     Args:
         model: The network.
@@ -245,10 +246,16 @@ def of_cell(
     settings.setdefault("steps", GUIDED_STEPS)
     if "weights" in settings:
         return model.solver(**settings)
-    for found in tuned:
-        same = settings.items() <= found["settings"].items()
-        if same and (found["direction"], found["regime"]) == (direction, regime):
-            return model.solver(**found["settings"], weights=found["weights"])
+    mine = [
+        found
+        for found in tuned
+        if settings.items() <= found["settings"].items()
+        and (found["direction"], found["regime"]) == (direction, regime)
+        and found["error"] is not None
+    ]
+    if mine:
+        best = min(mine, key=lambda found: found["error"])
+        return model.solver(**best["settings"], weights=best["weights"])
     plain = model.solver(**{"residual": "ours", **settings, "weights": {}})
     assert isinstance(plain, GuidedSolver)
     inverse = direction != "forward"

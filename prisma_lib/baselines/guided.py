@@ -29,8 +29,8 @@ from prisma_lib.sample import State
 from prisma_lib.solver import DiffusionSolver, check_max_batch
 from prisma_lib.units import Told
 
-PUBLISHED = "published"
-RESIDUALS = (PUBLISHED, "ours")
+PUBLISHED, OURS = "published", "ours"
+RESIDUALS = (PUBLISHED, OURS)
 PROBLEMS = 8  # solved to find the scale of a residual
 
 Guided = TypeVar("Guided", bound="GuidedSolver")

@@ -13,7 +13,7 @@ from prisma_lib.ranks import OPEN
 from prisma_lib.tables import ERRORS, METHODS
 
 # What a setting says beside what is hidden of a problem.
-ASIDE = ("weights", "diverged")
+ASIDE = ("weights", "residual", "diverged")
 
 Cell = tuple[str, ...]
 
