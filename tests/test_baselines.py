@@ -6,7 +6,7 @@ import pytest
 import torch
 from rivals import untrained
 
-from prisma_lib import baselines, comparison, pdes
+from prisma_lib import baselines, comparison, data, pdes
 from prisma_lib.baselines.paper import PAPER
 from prisma_lib.cells import cells
 from prisma_lib.errors import CheckpointError, ConfigError
@@ -112,6 +112,20 @@ def test_unknown_settings_are_refused(tmp_path):
         baselines.solver("pinn", pde, "forward", "full", iteration=3)
     with pytest.raises(ConfigError, match="step"):
         baselines.solver("fundps", pde, "forward", "full", folder=tmp_path, step=3)
+
+
+@pytest.mark.parametrize("name", ["prisma", "prisma-l", *baselines.NETWORKS])
+def test_fields_survive_the_units_of_every_network(name, quick, tmp_path):
+    pde = quick("poisson", 16)
+    model = untrained(name, pde, tmp_path)
+    x = torch.cat(data.problems(pde, 4, split="test"), 1)
+
+    normalised = model.normalise(x)
+
+    torch.testing.assert_close(
+        model.denormalise(normalised), x, rtol=1e-5, atol=1e-6 * x.std().item()
+    )
+    assert normalised.std((0, 2, 3)) == pytest.approx([0.5, 0.5], rel=0.5)
 
 
 class TestGuidanceWeights:

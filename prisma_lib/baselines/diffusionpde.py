@@ -20,7 +20,9 @@ weights and the equation. Published weights and published residuals are here.
 
 - The network is smaller: the size of PRISMA's, one skip connection per level, no
   augmentation of data (flips and rotations break the equation and its boundary).
-- Training is that of this project: learning rate, weight average, noise levels.
+- Training is that of this project: learning rate, weight average, noise levels, and
+  no dropout (0.13 there).
+- `residual="ours"` is divided by its scale, so that its weight has another unit.
 - Fields are normalised to standard deviation 0.5 instead of their largest value to 1.
   `SCALES` holds the published scaling: gradients are taken in it, so that published
   weights move a field as far as published. The noise levels stay relative to 0.5.

@@ -21,11 +21,14 @@ Poisson runs from noise level 10 to 0.01.
 **Deviations.**
 
 - The network is this project's backbone without residual attention and observations, of
-  PRISMA's size. Its blocks have one spectral convolution beside a local 3 x 3 path and
+  PRISMA's size: one block a level and direction, where the publication has four and
+  five. Its blocks have one spectral convolution beside a local 3 x 3 path and
   end in a 3 x 3 convolution, where the publication has two spectral convolutions with
   low-rank weights and no local path; `local=False` leaves the local paths out. Its
   change of resolution is an average and a copy, not a spectral one.
-- Training is that of this project: learning rate, weight average, noise levels.
+- Training is that of this project: learning rate, weight average, noise levels, and
+  no dropout (0.13 there).
+- `residual="ours"` is divided by its scale, so that its weight has another unit.
 - The noise is drawn exactly by FFT instead of a Cholesky factor, wraps around periodic
   axes, and its nodes include both ends of bounded ones.
 - States are float32 instead of float64, and draws of a batch have masks of their own.
