@@ -30,6 +30,7 @@ import torch
 from ipywidgets import interact
 
 from prisma_lib import data, observe, pdes, plots, provenance
+from prisma_lib.baselines import published
 from prisma_lib.edm import SIGMA_DATA, Schedule
 from prisma_lib.fields import GRFNoise
 from prisma_lib.files import write_json
@@ -383,6 +384,42 @@ print(f"r_hat where rms(r) >= s_0: {hat[raw >= 1].min():.3f} to {hat.max():.3f}"
 print(f"rms(r) < s_0 in {100 * (raw < 1).double().mean():.1f} % of all cases")
 
 # %% [markdown]
+# ## What other codes guide with
+#
+# DiffusionPDE and FunDPS pull draws towards a small residual, too. Those of their public
+# codes are written down in `prisma_lib/baselines/published.py`, and they are not the
+# equations' own. One that helps tells a right solution from a wrong one: below is its
+# rms at the truth, over that at the solution of another problem. 1 tells nothing.
+
+# %%
+theirs = {"DiffusionPDE": False, "FunDPS": True}  # whether Darcy's knows the spacing
+
+
+def telling(name, residual):
+    a, u = problems[name]
+    return rms(residual(a, u)) / rms(residual(a, u.roll(1, 0)))
+
+
+told = pd.DataFrame(
+    {
+        name: {"ours": telling(name, pde.residual)}
+        | {
+            title: telling(name, published.published_residual(pde, spaced=spaced))
+            for title, spaced in theirs.items()
+        }
+        for name, pde in equations.items()
+        if name in published.NAMES
+    }
+).T
+told.map("{:.2g}".format)
+
+# %% [markdown]
+# Without the spacing, Darcy's residual is 1 at the truth and at any other pressure: the
+# guidance of DiffusionPDE gets nothing from it. The sum of two first derivatives of a
+# vorticity is no law of motion, in either code. That is why `residual="ours"` exists,
+# and why `prisma_lib.tune` chooses between both by validation problems.
+
+# %% [markdown]
 # ## Check
 #
 # For any fields the spectrum of a residual adds up to its mean square, $\hat r$ is
@@ -404,6 +441,8 @@ for name, pde in equations.items():
         checkered = residuals[name]["checkerboard"] - residuals[name]["truth"]
         strength = error * problems[name][1].square().mean((1, 2, 3)).min().sqrt()
         assert rms(checkered) > strength / max(pde.grid.spacing) ** 2
+assert told["ours"].max() < 0.5 < told.loc["navier_stokes", "FunDPS"]
+assert abs(told.loc["darcy", "DiffusionPDE"] - 1) < 0.02
 
 # %%
 growth = {name: (found[name, "uncond"][-1, 0].mean()).item() for name in equations}
