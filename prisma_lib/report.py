@@ -52,7 +52,7 @@ COLUMNS = dict.fromkeys(REGIMES, CELL) | {
     ),
     "claims": (
         *("scale", "size", "claim", "text", "notebook", "paper", "verdict", "evidence"),
-        *("n", "device"),
+        *("interval_of", "low", "high", "n", "device"),
     ),
 }
 

@@ -1,5 +1,6 @@
 """Claims about posteriors, finer grids, rollouts and cost, from rows made up."""
 
+import csv
 from dataclasses import replace
 from itertools import product
 
@@ -175,6 +176,52 @@ def test_evidence_has_our_numbers_with_intervals():
 def test_tasks_and_hyperparameters_are_the_papers():
     assert judge("E28", []).verdict == HOLDS
     assert judge("E29", []).verdict == HOLDS
+
+
+def test_what_needs_no_rows_has_n_and_hardware_all_the_same():
+    for name in ("E28", "E29"):
+        found = judge(name, [])
+
+        assert (found.distinct("n"), found.distinct("device")) == ("4", "any")
+        assert "no interval: settings are the same" in found.evidence
+
+
+def test_the_paper_names_a_second_range_of_speed_which_its_own_seconds_make():
+    rows = costs()
+    more = row("seconds_per_sample", 4.5, method="FunDPS", steps="200")
+    told = judge("C02", [*rows, more | {"sweep": "compute_cost"}])
+
+    assert "25 to 1.18e+03 with 20 against 200 of FunDPS" in told.evidence
+    assert "against 200" not in judge("C02", rows).evidence
+    metric = "seconds_per_sample"
+    with (ROOT / "outputs" / "tables" / "paper.csv").open() as file:
+        lines = [*csv.DictReader(file)]
+    seconds = {
+        (each["method"], each["steps"]): float(each["value"])
+        for each in lines
+        if each["table"] == "tab:noisy_main" and each["metric"] == metric
+    }
+    ours = seconds["PRISMA", "20"]
+    ends = seconds["FunDPS", "200"] / ours, seconds["DiffusionPDE", "2000"] / ours
+    assert "{:.0f} to {:.0f} times".format(*ends) in CLAIMS["C02"].paper
+
+
+def test_memory_beyond_our_limit_is_said_to_three_digits():
+    found = judge("C24", costs(mb=2.112))
+
+    assert found.verdict == FAILS
+    assert "1.056 to 1.056 times that without, above the 1.05" in found.evidence
+    assert "no interval: times have no recorded spread" in found.evidence
+    assert "within the 1.05" in judge("C24", costs()).evidence
+
+
+def test_the_interval_is_that_of_what_decides():
+    pearson = judge("C12", draws((0.3, 0.5, 1.5), (0.9, 0.8, 0.5))).interval
+    assert pearson[1:] == pytest.approx((0.475, 0.525))
+    flow = judge("C21", GOOD["C21"]).interval
+    assert flow[1:] == pytest.approx((2.85, 3.15))
+    assert judge("C22", GOOD["C22"]).interval.of == "share of 1 cells, %"
+    assert judge("E24", GOOD["E24"]).interval.of.endswith("decided cases, %")
 
 
 def test_a_task_with_another_mask_is_seen(monkeypatch):

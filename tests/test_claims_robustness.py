@@ -3,11 +3,13 @@
 import pytest
 from test_tables import PAPER, row
 
-from prisma_lib import claims, tables
-from prisma_lib.claims import robustness, sweeps
+from prisma_lib import claims, ranks, tables
+from prisma_lib.ablations import BETTER, UNDECIDED, WORSE
+from prisma_lib.claims import moments, robustness, sweeps
 from prisma_lib.claims.evidence import Evidence
 from prisma_lib.ranks import FAILS, HOLDS, OPEN
 
+CLAIMS = robustness.CLAIMS | moments.CLAIMS
 BOTH = ("forward", "inverse")
 
 
@@ -28,19 +30,23 @@ def elsewhere(method, value, pde, more, n=64):
     return row(method, value, 20, setting=f"size=32;{more}", **given)
 
 
-def moment(method, value, name, direction, of="estimate", step=1):
+def moment(method, value, name, direction, of="estimate", step=1, **more):
     given = {"pde": "poisson", "sweep": "residual_moments", "direction": direction}
+    given |= more
     setting = f"size=32;of={of};step={step};share=1"
     metric = f"residual_abs_{name}"
     return row(method, value, 20, setting=setting, metric=metric, **given)
 
 
+def judge(name, rows):
+    return CLAIMS[name].judge(Evidence([], [], [], rows))
+
+
 def verdict(name, rows):
-    found = robustness.CLAIMS[name].judge(Evidence([], [], [], rows))
-    return found.verdict
+    return judge(name, rows).verdict
 
 
-@pytest.mark.parametrize("name", robustness.CLAIMS)
+@pytest.mark.parametrize("name", CLAIMS)
 def test_without_rows_nothing_is_said(name):
     assert verdict(name, []) == OPEN
     # Rows of the protocol are no rows of a sweep.
@@ -83,7 +89,7 @@ def test_growth_is_that_of_the_most_problems_with_the_right_residual():
         elsewhere("FunDPS", 90, "navier_stokes", "viscosity=1e-05"),
     ]
 
-    found = robustness.CLAIMS["C06"].judge(Evidence([], [], [], rows))
+    found = judge("C06", rows)
 
     assert found.verdict == HOLDS
     assert "10 % [9.5, 10.5] to 12 % [11.4, 12.6], n = 64" in found.evidence
@@ -106,12 +112,66 @@ def test_methods_are_compared_on_the_same_problems_in_the_same_cell():
     rows += [noisy("mean field", 1, noise_sd=2), noisy("PRISMA", 3, noise_sd=1)]
     rows += [noisy("FunDPS", 1, noise_sd=2, fraction=0.5)]
 
-    ahead, used = sweeps.beaten(rows)
+    places, used = sweeps.standings(rows)
 
-    assert ahead == [True]
+    assert places == [BETTER]
     assert [(r["method"], r["n"]) for r in used] == [
         *(("PRISMA", "4"), ("FunDPS", "4"), ("PRISMA", "64"), ("FNO", "64"))
     ]
+
+
+def ratio(value, n="4", run="one"):
+    setting = "size=32;noise_sd=2;over=FunDPS"
+    given = {"sweep": "noise_levels", "regime": "noisy", "pde": "helmholtz"}
+    given |= {"metric": "error_ratio", "n": n, "run": run, "setting": setting}
+    return row("PRISMA", value, 20, **given)
+
+
+@pytest.mark.parametrize(
+    ("ours", "others", "place"),
+    [
+        (4.0, (5.0, 6.0), BETTER),
+        (5.5, (5.0, 9.0), UNDECIDED),  # [5.225, 5.775] and [4.75, 5.25] overlap
+        (6.0, (5.0, 6.1), WORSE),  # behind one is behind
+        (4.0, ("", 5.0), BETTER),  # one diverged
+    ],
+)
+def test_a_cell_is_decided_by_intervals_that_are_apart(ours, others, place):
+    rows = [noisy("PRISMA", ours, noise_sd=2)]
+    for method, value in zip(("FunDPS", "DiffusionPDE"), others, strict=True):
+        lost = {} if value else {"diverged": ""}
+        rows.append(noisy(method, value, noise_sd=2, **lost))
+
+    assert sweeps.standings(rows)[0] == [place]
+
+
+def test_the_ratio_on_the_same_problems_decides_where_a_row_has_it():
+    rows = [noisy("PRISMA", 5.5, noise_sd=2), noisy("FunDPS", 5.0, noise_sd=2)]
+
+    def place(*more):
+        return sweeps.standings(rows, ranks.ratios(more))[0]
+
+    assert place() == [UNDECIDED]
+    assert place(ratio(1.1)) == [WORSE]
+    assert place(ratio(0.9)) == [BETTER]
+    assert place(ratio(0.9, n="8")) == place(ratio(0.9, run="two")) == [UNDECIDED]
+
+
+@pytest.mark.parametrize(("name", "open_"), [("C07", OPEN), ("E11", FAILS)])
+def test_where_nothing_is_decided_only_c07_may_be_open(name, open_):
+    if name == "C07":
+        rows = [elsewhere("PRISMA", 5.0, "helmholtz", "k=2", n=4)]
+        rows += [elsewhere("FunDPS", 5.1, "helmholtz", "k=2", n=4)]
+    else:
+        rows = [noisy("PRISMA", 5.0, noise_sd=2, fraction=0.5)]
+        rows += [noisy("FunDPS", 5.1, noise_sd=2, fraction=0.5)]
+
+    found = judge(name, rows)
+
+    assert (found.verdict, found.evidence) == (
+        *(open_, "0 first, 0 behind, 1 open of 1 cells"),
+    )
+    assert found.interval.of == "share of 1 cases, %"
 
 
 def test_c07_counts_most_cells_of_new_wavenumbers_only():
@@ -126,6 +186,7 @@ def test_c07_counts_most_cells_of_new_wavenumbers_only():
     assert verdict("C07", rows(3, 4, 9)) == HOLDS
     assert verdict("C07", rows(3, 8, 9)) == FAILS
     assert verdict("C07", rows(3, 9)) == FAILS  # half are not most
+    assert verdict("C07", rows(3, 5, 5)) == HOLDS  # of the decided
     assert verdict("C07", rows()) == OPEN
 
 
@@ -152,6 +213,10 @@ def test_c10_asks_for_slow_growth_and_the_lowest_error():
     assert verdict("C10", levels(10, 25, 30)) == FAILS  # faster than the noise
     assert verdict("C10", levels(10, 15, 25, rival=20)) == FAILS
     assert verdict("C10", levels(10, 15, 25)[:3]) == OPEN
+    assert verdict("C10", levels(10, 15, 25, rival=26)) == HOLDS  # one is open
+    found = judge("C10", levels(10, 10.1, 10.2, rival=10.1))
+    assert (found.verdict, found.interval.of) == (FAILS, "share of 3 cases, %")
+    assert "0 first, 0 behind, 3 open of 3 levels" in found.evidence
     assert verdict("E13", levels(10, 15, 25)) == HOLDS
     assert verdict("E13", levels(10, 15, 12)) == FAILS
 
@@ -175,6 +240,10 @@ def test_e12_is_the_papers_order_of_darcy():
     assert verdict("E12", rows(9, 2)) == HOLDS
     assert verdict("E12", rows(2, 2)) == FAILS
     assert verdict("E12", rows(9, 9)) == FAILS
+    assert verdict("E12", rows(9, 5)) == HOLDS  # of the decided
+    found = judge("E12", rows(5.1, 5.1))
+    assert found.verdict == FAILS
+    assert found.evidence.startswith("0 as the paper has it, 0 reversed, 2 open of 2")
 
 
 def test_moments_are_near_zero_and_below_the_baselines():
@@ -199,6 +268,22 @@ def test_moments_are_near_zero_and_below_the_baselines():
     assert verdict("E14", alone) == OPEN
 
 
+def test_moments_are_compared_on_as_many_problems_where_rows_have_them():
+    def rows(few, rival=1.0):
+        made = [moment("FunDPS", rival, "skewness", "forward", n="4")]
+        made += [moment("PRISMA", 0.2, "skewness", "forward", n="64")]
+        mine = [moment("PRISMA", few, "skewness", "forward", n="4")] if few else []
+        return made + mine
+
+    assert verdict("E14", rows(None)) == HOLDS
+    assert verdict("E14", rows(0.9)) == HOLDS
+    assert verdict("E14", rows(2.0)) == FAILS  # though it is ahead on all problems
+    assert verdict("E14", rows(1.02)) == FAILS  # one of two is open
+    said = judge("E14", rows(2.0)).evidence
+    assert "1 as said, 1 reversed, 0 open of 2 comparisons" in said
+    assert "PRISMA 0.2 [0.19, 0.21] (n = 64), PRISMA 2 [1.9, 2.1] (n = 4)" in said
+
+
 def test_no_row_of_a_sweep_is_an_entry_of_a_table():
     rows = [*levels(1, 2, 3), sparse("PRISMA", 1, 0.03)]
     rows += [elsewhere("PRISMA", 1, "helmholtz", "k=2")]
@@ -211,4 +296,4 @@ def test_every_claim_of_a_sweep_stands_in_the_table():
 
     found = claims.claims(tables.entries(rows, PAPER), rows, PAPER)
 
-    assert {*robustness.CLAIMS} <= {each["claim"] for each in found}
+    assert {*CLAIMS} <= {each["claim"] for each in found}

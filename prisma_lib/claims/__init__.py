@@ -13,8 +13,10 @@ from prisma_lib.claims import (
     ablations,
     benchmarks,
     cost,
+    moments,
     posterior,
     robustness,
+    spectra,
     tables,
 )
 from prisma_lib.claims.evidence import Claim, Evidence, Finding
@@ -23,7 +25,7 @@ from prisma_lib.tables import Entry, Grid, Paper, grid_of
 
 __all__ = ["CLAIMS", "Claim", "Evidence", "Finding", "claims"]
 
-PARTS = (tables, benchmarks, ablations, robustness, posterior, cost)
+PARTS = (tables, benchmarks, spectra, ablations, robustness, moments, posterior, cost)
 CLAIMS: dict[str, Claim] = dict(
     sorted(claim for part in PARTS for claim in part.CLAIMS.items())
 )
@@ -40,7 +42,8 @@ def claims(
         paper: The paper's numbers.
 
     Returns:
-        A row for each grid and claim, with the verdict and what it rests on.
+        A row for each grid and claim, with the verdict, what it rests on, and the 95 %
+        interval of what decides.
     """
     usual = [entry for entry in every if entry.usual]
     grids: list[Grid] = list(dict.fromkeys(map(grid_of, usual)))
@@ -56,9 +59,7 @@ def claims(
                 {
                     **{"scale": scale, "size": size, "claim": name},
                     **{"text": claim.text, "notebook": claim.notebook},
-                    **{"paper": claim.paper, "verdict": finding.verdict},
-                    **{"evidence": finding.evidence, "n": finding.distinct("n")},
-                    "device": finding.distinct("device"),
+                    **{"paper": claim.paper, **finding.line()},
                 }
             )
     return found

@@ -2,22 +2,26 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from prisma_lib import ablations, results
 from prisma_lib.baselines.guided import PUBLISHED
-from prisma_lib.claims.designs import attention, design_parts
+from prisma_lib.claims.designs import design_parts
 from prisma_lib.claims.evidence import (
     NO_ROWS,
     OURS,
     Claim,
     Evidence,
     Finding,
+    decided,
     error,
     judged,
     span,
 )
+from prisma_lib.claims.shares import interval_of
+from prisma_lib.claims.strategies import attention
 from prisma_lib.claims.tables import DIFFUSION
-from prisma_lib.ranks import FAILS, HOLDS, OPEN
+from prisma_lib.ranks import OPEN
 from prisma_lib.tables import Entry
 
 Judge = Callable[[Evidence], Finding]
@@ -57,7 +61,12 @@ def small_gain(starts: Sequence[int], most: float) -> Judge:
         rows = gains[0]
         good = sum(float(row["value"]) < most for row in rows)
         what = f"cells gain less than {most:g} % (largest {'; '.join(said)})"
-        return judged(good, len(rows), what, rows=rows)
+        finding = judged(good, len(rows), what, rows=rows)
+        if not rows:
+            return finding
+        top = max(rows, key=lambda row: float(row["value"]))
+        of = f"largest gain from {starts[0]} steps, %"
+        return replace(finding, interval=interval_of(top, of))
 
     return claim
 
@@ -183,7 +192,8 @@ def together(of: str, least: float, early: bool) -> Judge:
             ]
             said += f"; falls early in {sum(done)} of {len(done)} cases"
             good = good and all(done)
-        return Finding(HOLDS if good else FAILS, said, [*rows, *falls.values()])
+        ends = interval_of(lowest, f"lowest r of the {of}")
+        return decided(good, said, [*rows, *falls.values()], ends)
 
     return claim
 

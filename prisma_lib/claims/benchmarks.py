@@ -1,32 +1,32 @@
-"""What the paper's benchmark tables and figures show (E01 to E06, E09, E10, E22, E23).
+"""What the paper's benchmark tables and figures show (E01 to E06, E22, E23).
 
 A table is judged by the order of its methods, cell by cell, since its numbers belong to
 another grid.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import replace
 from itertools import product
 
 from prisma_lib import results
 from prisma_lib.answers import IOU
+from prisma_lib.claims.equal import on_equal_terms
 from prisma_lib.claims.evidence import (
-    NO_ROWS,
     OURS,
     Claim,
     Evidence,
     Finding,
     judged,
     mostly,
-    value,
 )
 from prisma_lib.claims.tables import (
+    SENSORS,
     operators_fall_further,
+    paired,
     same_order,
-    spectral_pairs,
 )
-from prisma_lib.comparison import EQUAL
 from prisma_lib.frontier import answers
-from prisma_lib.ranks import FAILS, HOLDS, OPEN
+from prisma_lib.ranks import HOLDS, OPEN
 from prisma_lib.tables import METHODS, Entry
 
 Judge = Callable[[Evidence], Finding]
@@ -63,7 +63,7 @@ def darcy_errors(found: Evidence) -> Finding:
     if order.verdict == OPEN:
         return order
     said = [f"{name(entry)} {entry.value:.3g} %{cost(entry)}" for entry in darcy(found)]
-    return Finding(order.verdict, f"{order.evidence}: {', '.join(said)}", order.rows)
+    return replace(order, evidence=f"{order.evidence}: {', '.join(said)}")
 
 
 def darcy(found: Evidence) -> list[Entry]:
@@ -102,62 +102,39 @@ def on_the_front(found: Evidence) -> Finding:
     return judged(sum(cases), len(cases), what, rows=rows)
 
 
-def spectra(directions: Sequence[str]) -> Judge:
-    """E09 and E10: the error of the spectrum under noise is the smallest in each cell.
-
-    Args:
-        directions: Directions of the cells.
-    """
-
-    def claim(found: Evidence) -> Finding:
-        pairs: dict[str, list[tuple[results.Row, results.Row]]] = {}
-        for mine, other in spectral_pairs(found):
-            if other["direction"] in directions:
-                cell = f"{other['pde']} {other['direction']}"
-                pairs.setdefault(cell, []).append((mine, other))
-        better, said = 0, []
-        for cell, here in pairs.items():
-            better += all(value(mine) < value(other) for mine, other in here)
-            mine, best = min(here, key=lambda pair: value(pair[1]))
-            said.append(
-                f"{cell} {value(mine):.3g} % against {value(best):.3g} % of "
-                f"{best['method']} (n = {best['n']})"
-            )
-        finding = judged(better, len(pairs), "cells with PRISMA nearest")
-        evidence = f"{finding.evidence}; the best of others: {'; '.join(said)}"
-        rows = [row for here in pairs.values() for pair in here for row in pair]
-        return Finding(finding.verdict, evidence if said else NO_ROWS, rows)
-
-    return claim
-
-
 def eikonal(found: Evidence) -> Finding:
     """E22: the order of methods on distances, with the overlap of the shapes."""
-    order = same_order("eikonal", "forward", "full")(found)
+    order = on_equal_terms(same_order("eikonal", "forward", "full"))(found)
     every = found.select(metric=IOU, pde="eikonal", direction="forward", regime="full")
     every.sort(key=lambda row: int(row["n"] or 0))
     # Of each method and number of steps that of most problems.
     rows = [*{(row["method"], row["steps"]): row for row in every}.values()]
-    said = [" ".join((r["method"], r["steps"], r["value"], "%")) for r in rows]
-    if order.verdict == OPEN or not said:
+    parts = [(row["method"], row["steps"], results.spoken(row)) for row in rows]
+    texts = dict.fromkeys(" ".join(filter(None, part)) for part in parts)
+    if order.verdict == OPEN or not texts:
         return order
-    evidence = f"{order.evidence}; overlap {', '.join(dict.fromkeys(said))}"
-    return Finding(order.verdict, evidence, [*order.rows, *rows])
+    evidence = f"{order.evidence}; overlap {', '.join(texts)}"
+    return replace(order, evidence=evidence, rows=[*order.rows, *rows])
 
 
 def burgers(found: Evidence) -> Finding:
-    """E23: PRISMA reconstructs a history from five sensors better than DiffusionPDE."""
-    cell = ("sparse", ("burgers", "reconstruct"))
-    here = [e for e in found.entries if (e.regime, e.column) == cell]
-    found_here = [(e.method, name(e), e.value) for e in here if e.value is not None]
-    values = {who: value for _, who, value in found_here}
-    ours = [value for method, _, value in found_here if method in (OURS, EQUAL)]
-    theirs = [v for method, _, v in found_here if method == "DiffusionPDE"]
-    if not ours or not theirs:
-        return Finding(OPEN, NO_ROWS)
-    said = ", ".join(f"{who} {value:.3g} %" for who, value in values.items())
-    verdict = HOLDS if min(ours) < min(theirs) else FAILS
-    return Finding(verdict, said, [e.row for e in here])
+    """E23: PRISMA reconstructs a history from five sensors better than DiffusionPDE.
+
+    Errors of different problems are told, and compared only on the same ones.
+    """
+    order = paired(same_order(*SENSORS), SENSORS, "DiffusionPDE")(found)
+    here = [
+        entry
+        for entry in found.entries
+        if (*entry.column, entry.regime) == SENSORS and entry.value is not None
+    ]
+    texts = [
+        f"{name(entry)} {results.spoken(entry.row)} (n = {entry.row['n']})"
+        for entry in here
+    ]
+    if not order.rows:
+        return order
+    return replace(order, evidence=f"{order.evidence}; {', '.join(texts)}")
 
 
 CLAIMS = {
@@ -196,18 +173,6 @@ CLAIMS = {
         "90_report",
         "Darcy forward: FNO 5.3 to 28.2 %, PRISMA 1.1 to 3.0 %",
         operators_fall_further,
-    ),
-    "E09": Claim(
-        "spectral power error under noise: PRISMA's is the smallest",
-        "20_darcy, 21_poisson, 22_helmholtz",
-        "in all six cells, 10.0 to 34.7 %",
-        spectra(("forward", "inverse")),
-    ),
-    "E10": Claim(
-        "power spectra of noisy inverse problems: PRISMA's is the nearest",
-        "20_darcy, 21_poisson, 22_helmholtz",
-        "nearest in all three",
-        spectra(("inverse",)),
     ),
     "E22": Claim(
         "eikonal table: PRISMA, then FunDPS, then DiffusionPDE",

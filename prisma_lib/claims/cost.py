@@ -4,6 +4,7 @@ The former are judged by the rows of 53_compute_cost, the latter by the library 
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import torch
@@ -17,6 +18,7 @@ from prisma_lib.claims.evidence import (
     decided,
     judged,
     span,
+    untimed,
     value,
 )
 from prisma_lib.claims.tables import DIFFUSION
@@ -28,7 +30,9 @@ from prisma_lib.sample import calls
 from prisma_lib.tasks import TASKS, task_masks
 
 PAPER_SHARE = 1.16  # per cent of a step, the largest of the paper's table
+LITTLE_MEMORY = 1.05  # times that without, our limit: the paper has none
 BARE = "PRISMA without residual"
+EXACT = "no interval: settings are the same in every run"
 LONGER = calls("heun", 50) / calls("heun", 20)
 
 
@@ -52,14 +56,15 @@ def iterations(found: Evidence) -> Finding:
     ours, fundps, diffusionpde = map(value, rows)
     text = f"{ours / fundps:.2f} of FunDPS's time, {ours / diffusionpde:.2f} of "
     text += "DiffusionPDE's, with networks of about the same size"
-    return decided(fundps < ours < diffusionpde, text, rows)
+    return untimed(decided(fundps < ours < diffusionpde, text, rows))
 
 
 def faster(found: Evidence) -> Finding:
     """C02: 15 to 250 times faster, with 50 steps, than with 500 and 2000 of others.
 
     These are the steps that make the paper's range. Ours are timed at 20 steps, and the
-    time of a draw is that of its calls.
+    time of a draw is that of its calls. Beside it stands the range at 20 steps, from
+    200 of FunDPS on, which the paper's own seconds make the widest.
     """
     rows = seconds(found, "seconds_per_sample", ("20", "500", "2000"))
     if not rows:
@@ -68,11 +73,19 @@ def faster(found: Evidence) -> Finding:
     times = [other / (LONGER * ours) for other in others]
     text = f"{span(times)} times with 50 steps, {span(o / ours for o in others)} with "
     text += "20, against 500 of FunDPS and 2000 of DiffusionPDE"
-    return decided(min(times) >= 15, text, rows)
+    short = seconds(found, "seconds_per_sample", ("20", "200", "2000"))
+    if short:
+        first, *rest = map(value, short)
+        text += f"; {span(o / first for o in rest)} with 20 against 200 of FunDPS and "
+        text += "2000 of DiffusionPDE"
+    return untimed(decided(min(times) >= 15, text, [*rows, *short]))
 
 
 def residual_is_cheap(found: Evidence) -> Finding:
-    """C24: the residual takes at most 1.16 % of a step, and no memory."""
+    """C24: the residual takes at most 1.16 % of a step, and no memory.
+
+    Memory is what tensors take, which hardly differs from run to run.
+    """
     rows = cost(found, "residual_time_fraction", method=OURS)
     if not rows:
         return Finding(OPEN, NO_ROWS)
@@ -81,10 +94,14 @@ def residual_is_cheap(found: Evidence) -> Finding:
     taken = [row for row in cost(found, "peak_memory_mb") if same_net(row, large[0])]
     peaks = {(row["method"], row["pde"]): value(row) for row in taken}
     more = [peaks[OURS, p] / peaks[BARE, p] for m, p in peaks if m == BARE]
-    good = all(value(row) <= PAPER_SHARE for row in large) and max(more) <= 1.05
-    text = f"{span(map(value, large))} % at {size} x {size}, peak memory "
-    text += f"{span(more)} times that without; {span(map(value, rows))} % at all sizes"
-    return decided(good, text, [*rows, *taken])
+    peak, share = max(more), max(map(value, large))
+    text = f"{span(map(value, large))} % at {size} x {size}, {span(map(value, rows))} "
+    text += f"% at all sizes; peak memory {min(more):.3f} to {peak:.3f} times that "
+    over = "above" if peak > LITTLE_MEMORY else "within"
+    text += f"without, {over} the {LITTLE_MEMORY:g} that we count as none"
+    good = share <= PAPER_SHARE and peak <= LITTLE_MEMORY
+    finding = untimed(decided(good, text, [*rows, *taken]))
+    return replace(finding, evidence=f"{finding.evidence}, memory is counted once")
 
 
 def same_net(row: Row, other: Row) -> bool:
@@ -100,7 +117,8 @@ def thousand(found: Evidence) -> Finding:
     ours, fundps, diffusionpde = map(value, rows)
     text = f"PRISMA with 20 steps {ours / 0.06:.3g} min, FunDPS with 500 "
     text += f"{fundps / 3.6:.3g} h, DiffusionPDE with 2000 {diffusionpde / 3.6:.3g} h"
-    return decided(fundps > 10 * ours and diffusionpde > 100 * ours, text, rows)
+    good = fundps > 10 * ours and diffusionpde > 100 * ours
+    return untimed(decided(good, text, rows))
 
 
 def speeds(found: Evidence) -> Finding:
@@ -114,7 +132,7 @@ def speeds(found: Evidence) -> Finding:
     good = sum(value(a) < value(b) for a, b in pairs)
     each = (", ".join(f"{value(r):.3g}" for r in rows) for rows in (training, drawing))
     what = "pairs in order; {} s an iteration, {} s a sample".format(*each)
-    return judged(good, len(pairs), what, rows=[*training, *drawing])
+    return untimed(judged(good, len(pairs), what, rows=[*training, *drawing]))
 
 
 def stencils_are_cheaper(found: Evidence) -> Finding:
@@ -130,7 +148,7 @@ def stencils_are_cheaper(found: Evidence) -> Finding:
         if pde != "helmholtz" and "helmholtz" in each
     ]
     what = f"shares above Helmholtz'; {span(map(value, rows))} %" if rows else ""
-    return judged(sum(cases), len(cases), what, rows=rows)
+    return untimed(judged(sum(cases), len(cases), what, rows=rows))
 
 
 def masks(_: Evidence) -> Finding:
@@ -144,23 +162,37 @@ def masks(_: Evidence) -> Finding:
         share = 1.0 if density == "full" else 0.5
         right.append(abs(seen.mean().item() - share) < 0.02 and not hidden.any())
     text = f"{sum(right)} of {len(right)} tasks; tests/test_tasks.py, 03_observations"
-    return decided(all(right), text, ())
+    return settled(all(right), text, len(right))
 
 
 def hyperparameters(_: Evidence) -> Finding:
     """E29: the sampler and the network of the paper's size have its settings."""
     levels = Schedule()
     ours = (levels.sigma_min, levels.sigma_max, levels.rho)
-    good = ours == (0.002, 80.0, 7.0) and ModelConfig.preset("paper").dropout == 0.13
-    text = "params/scales/paper.yaml and the preset paper; tests/test_claims_posterior"
-    return decided(good, text + ".py", ())
+    right = [a == b for a, b in zip(ours, (0.002, 80.0, 7.0), strict=True)]
+    right.append(ModelConfig.preset("paper").dropout == 0.13)
+    text = f"{sum(right)} of {len(right)} settings; params/scales/paper.yaml and the "
+    text += "preset paper; tests/test_claims_posterior.py"
+    return settled(all(right), text, len(right))
+
+
+def settled(good: bool, text: str, count: int) -> Finding:
+    """Says whether settings of the library are the paper's, on whatever machine.
+
+    Args:
+        good: Whether they are.
+        text: What was compared.
+        count: Number of settings, which stands as n.
+    """
+    about = {"n": str(count), "device": "any"}
+    return replace(decided(good, f"{text}; {EXACT}", ()), about=about)
 
 
 CLAIMS = {
     "C02": Claim(
         "15 to 250 times faster for each sample",
         "53_compute_cost",
-        "0.8 s with 50 steps against 11.8 and 213 s",
+        "0.8 s with 50 steps against 11.8 and 213 s; 26 to 1183 times with 20",
         faster,
     ),
     "C23": Claim(

@@ -6,7 +6,7 @@ residual that knows the observations helps in the inverse problem, most under no
 
 import math
 import statistics
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from prisma_lib import results
@@ -28,6 +28,8 @@ from prisma_lib.ablations import (
     welch,
 )
 from prisma_lib.claims.evidence import NO_ROWS, Evidence, Finding
+from prisma_lib.claims.shares import Interval
+from prisma_lib.claims.tallies import Tally
 from prisma_lib.ranks import FAILS, HOLDS, OPEN
 from prisma_lib.tables import ABLATIONS, Paper
 
@@ -227,45 +229,24 @@ def design_parts(found: Evidence) -> Finding:
     asked = questions(rows, found.paper)
     if not any(question.gaps for question in asked):
         return Finding(OPEN, NO_ROWS)
-    return Finding(together(asked), "; ".join(map(str, asked)), unique(rows))
+    said = "; ".join(map(str, asked))
+    return Finding(together(asked), said, unique(rows), deciding(asked))
 
 
-def attention(
-    designs: bool, behind: Collection[tuple[str, ...]]
-) -> Callable[[Evidence], Finding]:
-    """C08, E16 and E17: attention against the other variants, cell by cell.
+def deciding(asked: Sequence[Question]) -> Interval | None:
+    """Returns the interval of the part that decides: the first with that verdict.
 
-    Args:
-        designs: Whether the six designs are compared or the three strategies.
-        behind: Where attention should be behind.
-
-    Returns:
-        The judge: of the comparisons that seeds decide none may be reversed, and they
-        must be the larger part; see `concluded`. Where they are not, the claim does not
-        hold if most comparisons rule out an effect of the paper's size.
+    Of parts that fail since an effect of the paper's size is ruled out it is that of
+    the mean effect, of others that of the share of decided comparisons.
     """
-
-    def claim(found: Evidence) -> Finding:
-        pairs = versus(trained(found, designs))
-        if not pairs:
-            return Finding(OPEN, NO_ROWS)
-        swap = {BETTER: WORSE, WORSE: BETTER}
-        verdicts = [
-            swap.get(pair.gap.verdict, pair.gap.verdict)
-            if (pair.cell["pde"], *pair.place, pair.other) in behind
-            else pair.gap.verdict
-            for pair in pairs
-        ]
-        less = sum(smaller(pair.gap, printed(found.paper, pair)) for pair in pairs)
-        said = f"of {len(pairs)} comparisons {counted(verdicts)}; an effect of the "
-        said += f"paper's size is ruled out in {less}"
-        verdict = concluded(verdicts)
-        if verdict == OPEN and 2 * less > len(pairs):
-            verdict = FAILS
-        rows = [row for pair in pairs for row in pair.rows]
-        return Finding(verdict, said, unique(rows))
-
-    return claim
+    verdict = together(asked)
+    mine = [question for question in asked if question.verdict == verdict]
+    if not mine:
+        return None
+    first = mine[0]
+    if concluded(first.verdicts) == OPEN and first.less:
+        return Interval(f"{first.part}: times the error", *first.overall.ratio[1:])
+    return Tally.of(first.verdicts).interval
 
 
 def smaller(gap: Gap, theirs: float) -> bool:

@@ -2,14 +2,17 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from prisma_lib import results
+from prisma_lib.claims.shares import ENDS, Interval, share_of
 from prisma_lib.ranks import FAILS, HOLDS, OPEN, Order
 from prisma_lib.tables import Entry, Paper
 
 OURS = "PRISMA"
 NO_ROWS = "no rows to compare"
+# Why a line has no interval.
+TIMED = "no interval: times have no recorded spread"
 
 
 @dataclass(frozen=True)
@@ -57,15 +60,30 @@ class Finding:
         verdict: `HOLDS`, `FAILS` or `OPEN`.
         evidence: Our numbers, in words.
         rows: The result rows that they stand in.
+        interval: The interval of the number that decides; where there is none, the
+            evidence says why.
+        about: Columns of the line, where no rows have them.
     """
 
     verdict: str
     evidence: str
     rows: Sequence[results.Row] = ()
+    interval: Interval | None = None
+    about: Mapping[str, str] = field(default_factory=dict)
 
     def distinct(self, column: str) -> str:
         """Lists what the rows have in a column, each once."""
-        return "; ".join(dict.fromkeys(str(row[column]) for row in self.rows))
+        found = dict.fromkeys(str(row[column]) for row in self.rows)
+        return self.about.get(column) or "; ".join(found)
+
+    def line(self) -> dict[str, object]:
+        """Returns what a line of the table of claims says of it."""
+        of, low, high = self.interval or ("", None, None)
+        return {
+            **{"verdict": self.verdict, "evidence": self.evidence},
+            **{"interval_of": of, "low": low, "high": high},
+            **{name: self.distinct(name) for name in ("n", "device")},
+        }
 
 
 @dataclass(frozen=True)
@@ -104,8 +122,8 @@ def judged(
     """
     if not count:
         return Finding(OPEN, NO_ROWS)
-    verdict = HOLDS if good >= share * count else FAILS
-    return Finding(verdict, f"{good} of {count} {what}", rows)
+    holds, text = good >= share * count, f"{good} of {count} {what}"
+    return decided(holds, text, rows, share_of(good, count))
 
 
 def mostly(
@@ -114,7 +132,8 @@ def mostly(
     """Says that a claim holds when more than half of its cases do; see `judged`."""
     if not count:
         return Finding(OPEN, NO_ROWS)
-    return decided(2 * good > count, f"{good} of {count} {what}", rows)
+    text = f"{good} of {count} {what}"
+    return decided(2 * good > count, text, rows, share_of(good, count))
 
 
 def value(row: results.Row, column: str = "value") -> float:
@@ -130,7 +149,7 @@ def error(row: results.Row) -> float:
 
 def said(row: results.Row) -> str:
     """Writes a number with its interval."""
-    ends = (f"{value(row, end):.3g}" for end in ("low", "high"))
+    ends = (f"{value(row, end):.3g}" for end in ENDS)
     return f"{value(row):.3g} [{', '.join(ends)}]"
 
 
@@ -140,6 +159,18 @@ def span(values: Iterable[float]) -> str:
     return f"{found[0]:.3g} to {found[-1]:.3g}"
 
 
-def decided(good: bool, text: str, rows: Sequence[results.Row]) -> Finding:
+def decided(
+    good: bool,
+    text: str,
+    rows: Sequence[results.Row],
+    interval: Interval | None = None,
+) -> Finding:
     """Says that a claim holds or not."""
-    return Finding(HOLDS if good else FAILS, text, rows)
+    return Finding(HOLDS if good else FAILS, text, rows, interval)
+
+
+def untimed(finding: Finding) -> Finding:
+    """Says that times and their ratios have no interval, where there are any."""
+    if not finding.rows:
+        return finding
+    return replace(finding, evidence=f"{finding.evidence}; {TIMED}", interval=None)

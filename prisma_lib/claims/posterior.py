@@ -3,8 +3,10 @@
 Each is judged by the rows of one notebook, which their sweep names.
 """
 
+import math
 from itertools import combinations, pairwise
 
+from prisma_lib.ablations import BETTER, UNDECIDED, WORSE
 from prisma_lib.cells import REGIMES
 from prisma_lib.claims.evidence import (
     NO_ROWS,
@@ -15,9 +17,12 @@ from prisma_lib.claims.evidence import (
     decided,
     said,
     span,
+    untimed,
     value,
 )
+from prisma_lib.claims.shares import interval_of, share_of
 from prisma_lib.claims.tables import DIFFUSION
+from prisma_lib.claims.tallies import Tally
 from prisma_lib.ranks import OPEN
 from prisma_lib.results import Row, settings
 from prisma_lib.tables import ERRORS
@@ -53,7 +58,8 @@ def spreads(found: Evidence) -> Finding:
     tied = all(value(row, "low") > 0 for row in pearson)
     text = f"{', '.join(REGIMES)}: spread {', '.join(map(said, width))}; "
     text += f"r = {', '.join(map(said, pearson))}"
-    return decided(grows and tied, text, [*width, *pearson])
+    least = interval_of(min(pearson, key=value), "smallest r")
+    return decided(grows and tied, text, [*width, *pearson], least)
 
 
 def ordered_spreads(found: Evidence) -> Finding:
@@ -71,7 +77,9 @@ def ordered_spreads(found: Evidence) -> Finding:
         f"in doubt {', '.join(f'{100 * value(row):.0f}' for row in covered)} % lie in "
         "90 % intervals"
     )
-    return decided(grows and falls, text, [*width, *pearson, *covered])
+    last = interval_of(width[1], "spread under sparse observations")
+    ends = last if falls and not grows else interval_of(pearson[-1], "r under noise")
+    return decided(grows and falls, text, [*width, *pearson, *covered], ends)
 
 
 def finer(
@@ -93,11 +101,11 @@ def runs_finer(found: Evidence) -> Finding:
     rows = [row for cell in cells.values() for row in cell.values()]
     if not rows or cells.keys() != cheap.keys():
         return Finding(OPEN, NO_ROWS)
-    good, said_of = True, []
+    good, said_of = [], []
     for name, cell in cells.items():
         first, last = min(cell), max(cell)
         fine, other = value(cell[last]), value(cheap[name][last])
-        good &= last >= 8 * first and fine < other
+        good.append(last >= 8 * first and fine < other)
         numbers = f"{value(cell[first]):.3g} to {fine:.3g} ({other:.3g})"
         said_of.append(f"{' '.join(name)} {numbers}")
     sizes = sorted({size for cell in cells.values() for size in cell})
@@ -105,7 +113,7 @@ def runs_finer(found: Evidence) -> Finding:
         f"{sizes[0]} to {sizes[-1]} points; error in %, and in brackets that of the "
         f"coarse answer, interpolated: {', '.join(said_of)}"
     )
-    return decided(good, text, rows)
+    return decided(all(good), text, rows, share_of(sum(good), len(good), "cells"))
 
 
 def costs_finer(found: Evidence) -> Finding:
@@ -124,7 +132,7 @@ def costs_finer(found: Evidence) -> Finding:
         span(value(row) for cell in cells.values() for row in cell.values())
         for cells in (times, memory)
     )
-    return decided(grows, "{} s and {} MB a sample".format(*each), rows)
+    return untimed(decided(grows, "{} s and {} MB a sample".format(*each), rows))
 
 
 def rolled(found: Evidence, regime: str, entering: str, step: int = 10) -> list[Row]:
@@ -141,6 +149,18 @@ def beats(mine: Row, other: Row) -> bool:
     return value(mine, "high") < value(other, "low") or (
         value(mine) >= 0 and not value(other) >= 0
     )
+
+
+def beaten(mine: Row, other: Row) -> str:
+    """Says whether an error is smaller, larger, or neither; see `beats`."""
+    if beats(mine, other):
+        return BETTER
+    return WORSE if beats(other, mine) else UNDECIDED
+
+
+def error_of(row: Row) -> float:
+    """Returns an error; infinite where a rollout blew up."""
+    return value(row) if value(row) >= 0 else math.inf
 
 
 def keeps_noisy(found: Evidence) -> Finding:
@@ -162,12 +182,14 @@ def keeps_noisy(found: Evidence) -> Finding:
     text += [f"the flow moved by {said(row)} %" for row in still]
     if not cases:
         return Finding(OPEN, NO_ROWS)
-    return decided(all(cases), "; ".join(text), used)
+    mine = [row for row in used if row["method"] == VARIANT]
+    last = interval_of(max(mine, key=error_of), "largest error of three frames, %")
+    return decided(all(cases), "; ".join(text), used, last)
 
 
 def rolled_order(found: Evidence) -> Finding:
     """E24: methods after ten steps stand in the paper's order."""
-    same = reversed_ = shared = 0
+    tally = Tally(0, 0, 0)
     used = []
     for regime, order in ROLLED.items():
         for entering in ("once", "every"):
@@ -175,13 +197,12 @@ def rolled_order(found: Evidence) -> Finding:
             known = [rows[method] for method in order if method in rows]
             used += known
             for first, second in combinations(known, 2):
-                same += beats(first, second)
-                reversed_ += beats(second, first)
-                shared += 1
-    if not shared:
+                tally += Tally.of([beaten(first, second)])
+    if not tally.count:
         return Finding(OPEN, NO_ROWS)
-    text = f"{same} of {shared} pairs in the paper's order, {reversed_} reversed"
-    return decided(same > shared / 2 and not reversed_, text, used)
+    text = tally.says("in the paper's order", "reversed", "pairs")
+    holds = tally.good > tally.count / 2 and not tally.bad
+    return decided(holds, text, used, tally.interval)
 
 
 CLAIMS = {

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 
 from prisma_lib import results
 from prisma_lib.claims.evidence import NO_ROWS, OURS, Evidence, Finding, error, judged
-from prisma_lib.ranks import OPEN
+from prisma_lib.claims.tallies import ahead_of_all, compared
+from prisma_lib.ranks import OPEN, Ratios
 from prisma_lib.tables import ERRORS, METHODS
 
 # What a setting says beside what is hidden of a problem.
@@ -35,20 +36,24 @@ def cell_of(row: results.Row, *but: str) -> Cell:
     return (row["pde"], row["direction"], row["regime"], *kept)
 
 
-def beaten(rows: Iterable[results.Row]) -> tuple[list[bool], list[results.Row]]:
-    """Says in each cell whether PRISMA is ahead of all other published methods.
+def standings(
+    rows: Iterable[results.Row], known: Ratios | None = None
+) -> tuple[list[str], list[results.Row]]:
+    """Says in each cell how PRISMA stands among the other published methods.
 
     Args:
         rows: Rows with errors.
+        known: Intervals of ratios of errors on the same problems, `ranks.ratios`.
 
     Returns:
-        One answer for each cell with a rival on the same problems, and their rows.
+        For each cell with a rival on the same problems `BETTER` where PRISMA is ahead
+        of all, `WORSE` where it is behind any, else `UNDECIDED`; and their rows.
     """
     cells: dict[Cell, list[results.Row]] = {}
     for row in rows:
         if row["method"] in METHODS:
             cells.setdefault(cell_of(row), []).append(row)
-    ahead, used = [], []
+    places, used = [], []
     for mine in cells.values():
         ours = {row["n"]: row for row in mine if row["method"] == OURS}
         pairs = [
@@ -57,9 +62,9 @@ def beaten(rows: Iterable[results.Row]) -> tuple[list[bool], list[results.Row]]:
             if row["method"] != OURS and row["n"] in ours
         ]
         if pairs:
-            ahead.append(all(error(a) < error(b) for a, b in pairs))
+            places.append(ahead_of_all(compared(*pair, known) for pair in pairs))
             used += [row for pair in pairs for row in pair]
-    return ahead, used
+    return places, used
 
 
 def growth(
