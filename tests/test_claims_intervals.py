@@ -1,4 +1,4 @@
-"""Every line of the table of claims has n, hardware and an interval, or says why not."""
+"""Every line of the table of claims has an interval and n, or says why not."""
 
 import math
 
@@ -8,7 +8,7 @@ from prisma_lib.ablations import BETTER, UNDECIDED, WORSE
 from prisma_lib.claims import CLAIMS, claims
 from prisma_lib.claims.evidence import Finding, decided, untimed
 from prisma_lib.claims.shares import interval_of, share_of, wilson
-from prisma_lib.claims.tallies import Tally, ahead_of_all
+from prisma_lib.claims.tallies import Tally, ahead_of_all, compared
 from prisma_lib.provenance import ROOT
 from prisma_lib.ranks import FAILS, HOLDS, OPEN
 from prisma_lib.report import Report
@@ -95,6 +95,14 @@ def test_behind_one_is_behind_and_ahead_is_ahead_of_all():
     assert ahead_of_all([BETTER, BETTER]) == BETTER
     assert ahead_of_all([BETTER, UNDECIDED]) == UNDECIDED
     assert ahead_of_all([BETTER, UNDECIDED, WORSE]) == WORSE
+
+
+def test_rows_that_no_run_has_recorded_are_compared_by_their_intervals():
+    ours, other = ({"value": v, "low": v, "high": v, "setting": ""} for v in "12")
+
+    assert compared(ours, other, {}) == BETTER
+    assert compared(other, ours, {}) == WORSE
+    assert compared(ours, other | {"low": ""}) == UNDECIDED
 
 
 def test_times_have_no_interval_and_say_so():

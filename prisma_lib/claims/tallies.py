@@ -88,13 +88,19 @@ def compared(mine: results.Row, other: results.Row, known: Ratios | None = None)
     lost = [math.isinf(error(row)) for row in (mine, other)]
     if any(lost):
         return UNDECIDED if all(lost) else WORSE if lost[0] else BETTER
-    about = mine | {"setting": f"{mine['setting']};over={other['method']}"}
-    about |= {"n": other["n"]}
-    ends = (known or {}).get(tuple(str(about[key]) for key in PLACE))
-    if ends and mine["run"] == other["run"]:
+    ends = known.get(ratio_of(mine, other)) if known else None
+    if ends:
         return BETTER if ends[1] < 1 else WORSE if ends[0] > 1 else UNDECIDED
     bounds = (results.number(row, end) for row in (mine, other) for end in ENDS)
     return UNDECIDED if None in bounds else against(mine, other)
+
+
+def ratio_of(mine: results.Row, other: results.Row) -> tuple[str, ...]:
+    """Names the ratio of an error to another of the same run, as `ranks.ratios`."""
+    if mine["run"] != other["run"]:
+        return ()
+    about = mine | {"setting": f"{mine['setting']};over={other['method']}"}
+    return tuple(str((about | {"n": other["n"]})[key]) for key in PLACE)
 
 
 def ahead_of_all(verdicts: Iterable[str]) -> str:
