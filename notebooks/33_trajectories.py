@@ -14,7 +14,11 @@
 # correlation of $r > 0.99$, and a steep drop in the first 10 to 15 of 20 or 40 to 50 of
 # 100 steps. It does not say whether its "intermediate prediction" is the noisy state or
 # the network's estimate of the clean fields; we follow both, and only one of them says
-# something about the network. The answers are printed below, from the rows.
+# something about the network. **Those of the state do, with $r$ of 0.950 or more, but
+# only because its noise goes away. Those of the estimate need not: $r$ is 0.99 in
+# Kolmogorov flow and −0.10 in Helmholtz' equation, full, 20 steps, and −0.93 in the
+# latter from few sensors. From the first step to the last its error falls by 20 % at
+# most, and with few or noisy sensors it grows, by up to 44 %.** C15 does not hold.
 #
 # Needs: the models of Helmholtz and Kolmogorov flow. Runs in about four minutes of one
 # core.

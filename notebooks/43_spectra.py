@@ -14,11 +14,16 @@
 # compares radially averaged spectra under noise, inverse (figure
 # `rebuttal:three_plots`, E10), and finds PRISMA's relative error the smallest in all
 # six cells (table `noisy_full_spectral_power_l2`, E09, C16): 10 and 12 % for Darcy, 35
-# and 23 % for Poisson, 18 and 28 % for Helmholtz, forward and inverse. Here are noisy
-# and full observations, both directions.
+# and 23 % for Poisson, 18 and 28 % for Helmholtz, forward and inverse. **Not under
+# noise: forward and inverse ours is off by 12 and 88 % on Darcy, 14 and 47 % on
+# Poisson, 27 and 59 % on Helmholtz, and FunDPS' is nearer in all six (9.5 and 25, 7.9
+# and 17, 11 and 13 %). A draw of the exact posterior is off by 22 and 19 % on Poisson,
+# 24 and 15 % on Helmholtz. From whole, clean fields PRISMA's is the nearest of those
+# that learned, off by 0.85 to 1.4 %** (all on the same 8 problems). C16, E09 and E10 do
+# not hold.
 #
 # Needs: the shipped models, no GPU; baselines where their weights are. Took 24 minutes
-# of one core (AMD EPYC) with all of them.
+# of one core (AMD EPYC) with all of them; a sweep gives the run all cores.
 
 # %%
 from pathlib import Path
