@@ -15,6 +15,9 @@ from prisma_lib.solve import Draws
 PerProblem = Float[Tensor, " b"]
 
 RATIO = "error_ratio"
+# An error below this, in percent, is rounding, which no ratio is formed with: the same
+# number as `tables.ROUNDING`.
+ROUNDING = 0.01
 # A table's usual numbers of draws whose mean is judged: of more draws, these means too.
 MEANS = (8, 16)
 SPECTRAL, IOU = "spectral_power_error", "iou"

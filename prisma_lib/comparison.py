@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import Any
 
 from prisma_lib import baselines, methods, results
-from prisma_lib.answers import Answer
+from prisma_lib.answers import ROUNDING, Answer
 from prisma_lib.baselines import Answers
 from prisma_lib.baselines.guided import PUBLISHED, GuidedSolver
 from prisma_lib.cells import Benchmark, Cell, cells
@@ -192,3 +192,29 @@ def asked_of(name: str, pde: PDE) -> list[Cell]:
             f"{pde.name}; leave it out"
         )
     return found
+
+
+def ratios(found: Sequence[Answer]) -> Iterator[results.Row]:
+    """Compares PRISMA's errors with everybody else's on the same problems.
+
+    Few problems are as hard for one method as for another: the interval of a ratio of
+    paired errors leaves that out, and tells more than those of both errors.
+
+    Args:
+        found: Answers, of which some are PRISMA's.
+
+    Yields:
+        A row of the ratio of PRISMA's mean error to that of another answer to the same
+        problems in the same cell, unless that has no answer or its error is rounding.
+    """
+    ours = {
+        (answer.cell, answer.problems.numbers): answer
+        for answer in found
+        if answer.method == Prisma.title
+    }
+    for other in found:
+        mine = ours.get((other.cell, other.problems.numbers))
+        if mine is None or mine.method == other.method or other.a is None:
+            continue
+        if other.errors().mean() >= ROUNDING:
+            yield mine.over(other)

@@ -37,7 +37,9 @@ from prisma_lib.pdes.base import PDE, Direction, Field, Statistics
 from prisma_lib.solver import PrismaSolver, Solver
 from prisma_lib.units import Normalised
 
-FEW = 4  # problems that a guided method has time for in a sweep
+# Problems that a guided method has time for in a sweep: eight would add more than 20
+# minutes of one core to the 50 that 40_noise_levels and 42_extrapolation take.
+FEW = 4
 
 
 @dataclass(frozen=True)
@@ -195,9 +197,11 @@ def compete(
 
     Yields:
         A row for each method and cell; PRISMA has a second one on the few problems that
-        slow methods answer. Where guidance diverges a row has no value.
+        slow methods answer. Where guidance diverges a row has no value. Then the rows
+        of `comparison.ratios`.
     """
     short = {each.few for each in everyone if each.few}
+    found: list[Answer] = []
     for each in everyone:
         nums = {each.few or problems.n} | (short if each.name == "prisma" else set())
         for cell in filter(partial(each.applies, problems.pde), asked):
@@ -211,6 +215,8 @@ def compete(
                 about = who, [solver], mine, [cell], 1
                 for answer in keep(*about, make) if keep else make():
                     yield from answer.rows()
+                    found.append(answer)
+    yield from comparison.ratios(found)
 
 
 def draw(solver: Solver, problems: Benchmark, cell: Cell) -> tuple[Field, Field]:

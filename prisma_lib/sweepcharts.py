@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from prisma_lib import results
+from prisma_lib.answers import RATIO
 from prisma_lib.charts import one_legend, percent
 from prisma_lib.styles import GREY, HONEST, MARKS, PALETTE, look, style
 from prisma_lib.tables import LEARNED
@@ -21,13 +22,15 @@ def settings_frame(
     """Returns result rows as a data frame with a column for each part of the setting.
 
     Args:
-        rows: Result rows.
+        rows: Result rows; ratios of two methods' errors are left out, since they are no
+            measure of either.
         **defaults: What a part is where a row lacks it, such as `fraction=1.0`.
 
     Returns:
         The rows, with numbers wherever a column holds some.
     """
-    data = pd.DataFrame([{**defaults, **row, **results.settings(row)} for row in rows])
+    kept = [row for row in rows if row.get("metric") != RATIO]
+    data = pd.DataFrame([{**defaults, **row, **results.settings(row)} for row in kept])
     for name in data.columns.difference(["method", "pde", "direction", "regime"]):
         numbers = pd.to_numeric(data[name], errors="coerce")
         if numbers.notna().any():

@@ -6,6 +6,7 @@ import pytest
 from test_tables import PAPER, row
 
 from prisma_lib import charts, ranks, sweepcharts, tables
+from prisma_lib.answers import RATIO
 
 
 @pytest.fixture(autouse=True)
@@ -179,6 +180,16 @@ def test_settings_become_columns_with_numbers(noisy):
     assert {*noisy["layout"]} == {"points"}
     assert noisy["value"].isna().tolist() == [False] * 4 + [True, False]
     assert noisy["n"].tolist() == [128, 128, 128, 4, 128, 128]
+
+
+def test_a_frame_of_a_sweep_has_no_ratios():
+    error = row("PRISMA", 3.0, 20)
+    ratio = row("PRISMA", 0.5, 20, setting="size=32;over=FNO", metric=RATIO)
+
+    found = sweepcharts.settings_frame([error, ratio])
+
+    assert found["value"].tolist() == [3.0]
+    assert "over" not in found
 
 
 def test_a_sweep_draws_the_row_of_the_most_problems_with_its_interval(noisy):

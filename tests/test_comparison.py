@@ -7,12 +7,26 @@ from functools import partial
 import pytest
 import torch
 from rivals import FAST, GUIDED, nine, settings_of, untrained
+from small import network
 
-from prisma_lib import baselines, checkpoints, comparison, evaluate, pdes, results
+from prisma_lib import (
+    baselines,
+    checkpoints,
+    comparison,
+    evaluate,
+    judge,
+    metrics,
+    pdes,
+    results,
+    tables,
+)
+from prisma_lib.answers import RATIO, ROUNDING
 from prisma_lib.baselines.paper import PAPER
 from prisma_lib.cells import cells
+from prisma_lib.edm import Schedule
 from prisma_lib.errors import ConfigError, NumericsError
 from prisma_lib.lifted import PrismaL
+from prisma_lib.solve import PrismaSolver
 
 
 @pytest.fixture(scope="module")
@@ -219,3 +233,40 @@ def test_the_command_wants_a_model_or_methods(capsys):
             evaluate.main(wrong)
         assert stopped.value.code == 2
     assert "name a model, or baselines" in capsys.readouterr().err
+
+
+def test_ratios_are_paired_on_the_same_problems(problems):
+    whole = problems("helmholtz")
+    cell, bench = ("inverse", "noisy"), whole.first(4)
+    model = network(whole.pde)
+
+    def answer(steps, asked, where, method):
+        solver = PrismaSolver(model, Schedule(steps))
+        (found,) = judge.answered(solver, asked, [where], method=method)
+        return found
+
+    mine, more = (answer(2, asked, cell, "PRISMA") for asked in (bench, whole))
+    rival = answer(3, bench, cell, "FunDPS")
+    elsewhere = answer(3, bench, ("forward", "noisy"), "FunDPS")
+    nothing = replace(rival, a=None, u=None)
+    exact = replace(rival, a=bench.a[None], u=bench.u[None])
+
+    # Whoever is asked first, only answers to the same problems in the same cell count.
+    (row,) = comparison.ratios([rival, elsewhere, nothing, exact, more, mine])
+
+    low, high = metrics.bootstrap_interval(
+        mine.errors(), key=0, over=rival.errors(), origins=bench.origins
+    )
+    value = (mine.errors().mean() / rival.errors().mean()).item()
+    assert (row["value"], row["low"], row["high"]) == tuple(
+        f"{number:.4g}" for number in (value, low, high)
+    )
+    assert low < value < high
+    assert (row["method"], row["n"], row["steps"]) == ("PRISMA", 4, 2)
+    assert row["metric"] == RATIO
+    assert row["setting"] == f"size={bench.pde.size};noise_sd=2;over=FunDPS"
+    assert not [*comparison.ratios([rival, elsewhere, more])]
+
+
+def test_errors_of_rounding_are_those_of_the_tables():
+    assert ROUNDING == tables.ROUNDING

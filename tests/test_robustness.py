@@ -6,6 +6,7 @@ from rivals import untrained
 from small import network
 
 from prisma_lib import cells, checkpoints, data, judge, metrics, pdes, robustness
+from prisma_lib.answers import RATIO
 from prisma_lib.edm import Schedule
 from prisma_lib.errors import ConfigError
 from prisma_lib.results import settings
@@ -142,6 +143,10 @@ def test_slow_methods_answer_few_and_prisma_answers_those_again(
 
     rows = [*robustness.compete(everyone, hiding, asked, scale="test")]
 
+    rows, ratios = (
+        [row for row in rows if (row["metric"] == RATIO) == paired]
+        for paired in (False, True)
+    )
     found = [(row["method"], row["regime"], row["n"]) for row in rows]
     # The paper has no number for an operator in the sparse cell.
     assert found == [
@@ -160,6 +165,13 @@ def test_slow_methods_answer_few_and_prisma_answers_those_again(
         everyone[0].answers(*asked[0]), hiding.first(4), asked[:1], method="x"
     )
     assert rows[1]["value"] == first["value"]
+    compared = [(settings(row)["over"], row["regime"], row["n"]) for row in ratios]
+    assert compared == [
+        ("FNO", "noisy", 6),
+        ("FunDPS", "noisy", 4),
+        ("FunDPS", "sparse", 4),
+    ]
+    assert {row["method"] for row in ratios} == {"PRISMA"}
 
 
 def test_unknown_noise_has_no_exact_posterior(problems):
