@@ -4,6 +4,7 @@ The runs are slow tests, some of which every check runs, others for each commit.
 """
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -42,6 +43,22 @@ def test_every_notebook_has_a_plan():
     planned = {cell.notebook for plan in PLANS for cell in plans.cells(plan, "smoke")}
 
     assert planned == set(NOTEBOOKS)
+
+
+def test_plans_state_the_minutes_that_the_cards_record():
+    said = {}
+    for plan in {*EVERY} - {*PLANS}:
+        if found := re.search(
+            r"took\n# ([\d.]+) minutes of one thread", plan.read_text()
+        ):
+            (training,) = plans.read_trainings(plan, "cpu").values()
+            said[training["name"]] = float(found[1])
+
+    assert {*said} == {"navier_stokes-32L", "kolmogorov-32L"}
+    for name, minutes in said.items():
+        card = checkpoints.read_card(ROOT / "outputs" / "models" / name)
+        assert card["training"]["minutes"] == minutes
+        assert card["provenance"]["device"].endswith("1 thread")
 
 
 @pytest.fixture(scope="module")
