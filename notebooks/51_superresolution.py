@@ -16,7 +16,8 @@
 # costs next to nothing: the model's own coarse answer, interpolated.
 #
 # Needs: the shipped model `darcy-32`, and the others where they are. Runs in about 50
-# minutes of one core; the answer is printed at the end.
+# minutes of one core; a sweep gives the run all cores. The answer is printed at the
+# end.
 
 # %%
 import time
