@@ -611,6 +611,8 @@ for equation in pdes.names():
             share_of = shares[equation, *where] = 100 * lift_ms / draw_ms
             words = [equation, ", ".join(where), f"{lift_ms:.3g}", f"{draw_ms:.3g}"]
             lines.append([*words, f"{share_of:.2g}"])
+
+# %%
 heads = ["equation", "cell", "lift, ms", f"{title}, ms", "%"]
 display(Markdown(sheet(heads, lines)))
 asked_for = [each for place, each in shares.items() if place[2] != "noisy"]
