@@ -252,6 +252,8 @@ if here:
         print(f"trained {run}")
 trained = [row for row in read(file) if row["scale"] == scale]
 table = ablations.averaged(trained)
+
+# %%
 if table:
     figure = charts.variants(table)
     figure.savefig(folder / "variants.png", dpi=150)
@@ -643,6 +645,8 @@ single = [
     if (entry.direction, entry.regime) == where and not lift[where].rounding
     if entry.hidden in tables.HIDDEN[entry.regime]
 ]
+
+# %%
 said = f"""**The mean of {draws} draws errs {min(times):.2f} to {max(times):.2f} times
 as much as the estimate that it starts from, in {len(times)} cells; in {halved} of them
 at most half as much, and in {apart} its interval lies below that of the estimate.**"""
