@@ -138,11 +138,18 @@ class Peak(TorchDispatchMode):
         self.now -= self.sizes.pop(address)
 
 
-@pytest.mark.parametrize(("preset", "size"), [("tiny", 256), ("small", 128)])
-def test_estimate_is_above_the_measured_peak_but_not_far(preset, size):
-    model = Prisma(
-        pdes.load("darcy", size=size), ModelConfig.preset(preset), STATISTICS
-    )
+@pytest.mark.parametrize(
+    ("name", "preset", "size"),
+    [
+        ("darcy", "tiny", 256),
+        ("darcy", "small", 128),
+        ("navier_stokes", "tiny", 256),  # periodic: another layout of its features
+        ("navier_stokes", "small", 128),
+    ],
+)
+def test_estimate_is_above_the_measured_peak_but_not_far(name, preset, size):
+    pde = pdes.load(name, size=32).resized(size)
+    model = Prisma(pde, ModelConfig.preset(preset), STATISTICS)
     x, levels = torch.randn(2, 2, size, size), torch.ones(2)
     with torch.no_grad():
         model(x, levels, x, x)

@@ -150,8 +150,9 @@ class SelfAttention(nn.Module):
     def forward(self, x: Features) -> Features:
         """Attends; the result has the shape of the input."""
         tokens = self.qkv(self.norm(x)).flatten(2).transpose(1, 2)
-        # With an axis of heads no matrix of all pairs of points is ever formed.
-        q, k, v = tokens[:, None].chunk(3, -1)
+        # With an axis of heads, and channels side by side in memory, no matrix of all
+        # pairs of points is ever formed.
+        q, k, v = tokens.contiguous()[:, None].chunk(3, -1)
         mixed = F.scaled_dot_product_attention(q, k, v)[:, 0]
         mixed = mixed.transpose(1, 2).reshape(x.shape)
         return x + self.out(mixed.contiguous(memory_format=torch.channels_last))
