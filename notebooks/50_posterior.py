@@ -9,6 +9,11 @@
 # %% [markdown]
 # # Do the draws spread as far as they err?
 #
+# **Slightly farther with exact observations, far from it with noisy ones: PRISMA's
+# draws of Darcy's rock spread 1.14 (full), 1.07 (sparse), 0.38 (noisy) times their
+# error, and 90 % intervals hold 92, 91 and 47 % of the points in doubt.** No network
+# but PRISMA-L saw noise in training.
+#
 # The paper draws sixteen rocks for the same pressure, finds that they spread more where
 # less is known (0.32, 0.52 and 1.45 for full, sparse and noisy observations) and that
 # the spread correlates with the error ($r$ = 0.85, 0.81, 0.46), and calls this "well
@@ -18,8 +23,9 @@
 # equations whether the draws are those of the exact posterior.
 #
 # Needs: the shipped model `darcy-32`; `poisson-32` and `helmholtz-32`, and their models
-# of PRISMA-L, where they are. Draws are kept until the end, so that a run that is cut
-# goes on. The answers are printed at the end.
+# of PRISMA-L, where they are. Runs in about an hour of one core, half of it for
+# PRISMA-L, and in about half an hour of two. Draws are kept until the end, so that a
+# run that is cut goes on. The answers are printed at the end.
 
 # %%
 from functools import partial
@@ -61,8 +67,8 @@ exact_names: list[str] = ["poisson-32", "helmholtz-32"]  # of known posterior
 lifted: bool = True  # judge the models of PRISMA-L beside them, which end in an L
 regimes: list[str] = ["full", "sparse", "noisy"]  # what is observed of the pressure
 n: int = 64  # unseen test problems that get 19 draws
-many: int = 16  # of these, the problems that get 99 draws
-exact_n: int = 32  # test problems of the equations with a known posterior
+many: int = 8  # of these, the problems that get 99 draws
+exact_n: int = 16  # test problems of the equations with a known posterior
 steps: int = 20  # sampler steps
 lifted_steps: int = 50  # sampler steps of PRISMA-L
 seed: int = 0  # seed of problems, sensors, noise and draws
@@ -425,7 +431,9 @@ if compared:
 #
 # Of any model: the inner places of the rank histogram are the 90 % interval, halving
 # every deviation from the mean leaves $r$ as it is, and exact draws are as far from
-# the exact mean as chance makes them.
+# the exact mean as chance makes them. Of the shipped model: 90 % intervals hold about
+# as much of what is in doubt as they say for exact observations, and far less for noisy
+# ones.
 
 # %%
 for regime, each in draws.items():
@@ -441,6 +449,10 @@ for row in rows:
     if row["metric"] == "mean_distance" and row["method"] == "exact posterior":
         assert abs(row["value"] / 19**-0.5 - 1) < 0.35
 if scale != "smoke":
+    for regime in regimes:
+        held = cell_of("placed_90", regime, "draws=19;two values")
+        assert abs(held["value"] - 0.9) < 0.05 or regime == "noisy"
+        assert held["high"] < 0.7 or regime != "noisy"
     for row in rows:
         if row["metric"] == EXPECTED[1] and row["method"] == "exact posterior":
             assert row["low"] - 0.02 < 0.9 < row["high"] + 0.02
