@@ -51,6 +51,28 @@ def test_works_that_are_compared_take_turns(monkeypatch):
     assert times == {"one": 2, "two": 6}
 
 
+def test_order_statistics_hold_the_median_of_ten_runs_as_often_as_they_say():
+    runs = torch.randn(20_000, 10, generator=torch.Generator().manual_seed(0)).tolist()
+    found = [measure.median_interval(each) for each in runs]
+
+    held = sum(low <= 0 <= high for _, low, high in found) / len(found)
+    assert held == pytest.approx(1 - 22 / 1024, abs=0.004)  # 1 + 10 of 2^10, twice
+    assert found[0].low == sorted(runs[0])[1]
+    assert found[0].high == sorted(runs[0])[-2]
+
+
+@pytest.mark.parametrize(("num", "rank"), [(5, 0), (6, 1), (8, 1), (9, 2), (20, 6)])
+def test_few_runs_have_wide_intervals_or_none(num, rank):
+    value, low, high = measure.median_interval(range(1, num + 1))
+
+    assert value == (num + 1) / 2
+    if rank:
+        assert (low, high) == (rank, num + 1 - rank)
+    else:
+        assert np.isnan([low, high]).all()
+        assert measure.columns(range(1, num + 1))["low"] == ""
+
+
 def test_an_unknown_bench_is_refused(capsys):
     with pytest.raises(SystemExit) as stopped:
         main(["dta"])

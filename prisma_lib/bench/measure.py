@@ -1,10 +1,11 @@
 """How every bench measures: time, memory, work done, and the machine's own pace."""
 
 import importlib
+import math
 import os
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -16,6 +17,7 @@ from torch.profiler import ProfilerActivity, profile
 from torch.utils.flop_counter import FlopCounterMode
 
 from prisma_lib import results
+from prisma_lib.intervals import Number
 
 
 class Network(NamedTuple):
@@ -90,6 +92,12 @@ class Setup:
         """Returns the median seconds of each work, run in turn."""
         return timed_in_turn(works, self.device, self.scale.runs)
 
+    def runs_in_turn(
+        self, works: Mapping[str, Callable[[], object]]
+    ) -> dict[str, list[float]]:
+        """Returns the seconds of each run of each work, run in turn."""
+        return runs_in_turn(works, self.device, self.scale.runs)
+
     def matrix_rate(self) -> float:
         """Returns the machine's matrix-product rate, FLOP/s."""
         return _matrix_rate(self.device, self.scale.matrix, self.scale.runs)
@@ -126,6 +134,24 @@ def timed_in_turn(
         runs: Rounds that count.
         warm_up: Rounds before them that do not.
     """
+    times = runs_in_turn(works, device, runs, warm_up)
+    return {name: statistics.median(taken) for name, taken in times.items()}
+
+
+def runs_in_turn(
+    works: Mapping[str, Callable[[], object]],
+    device: torch.device,
+    runs: int = 10,
+    warm_up: int = 2,
+) -> dict[str, list[float]]:
+    """Returns the seconds of each run of each work, in the order of the rounds.
+
+    Args:
+        works: What to time, by name.
+        device: Where it computes.
+        runs: Rounds that count.
+        warm_up: Rounds before them that do not.
+    """
     times: dict[str, list[float]] = {name: [] for name in works}
     for _ in range(warm_up + runs):
         for name, work in works.items():
@@ -134,7 +160,44 @@ def timed_in_turn(
             if device.type == "cuda":
                 torch.cuda.synchronize(device)
             times[name].append(time.perf_counter() - began)
-    return {name: statistics.median(taken[warm_up:]) for name, taken in times.items()}
+    return {name: taken[warm_up:] for name, taken in times.items()}
+
+
+def median_interval(times: Sequence[float]) -> Number:
+    """Returns the median of runs with the order statistics that hold it.
+
+    They are the k-th smallest and the k-th largest, with the largest k that holds the
+    median of all possible runs with a probability of at least 95 %; of ten runs those
+    are the second ones. The ends are NaN where not even the extremes do: of fewer than
+    six runs.
+
+    Args:
+        times: One number of each run.
+
+    Raises:
+        StatisticsError: When there is no run.
+    """
+    ordered, num = sorted(times), len(times)
+    left_out, rank, missed = 0.0, 0, 1
+    while left_out + missed <= 0.025 * 2**num:
+        left_out += missed
+        rank += 1
+        missed = math.comb(num, rank)
+    held = (ordered[rank - 1], ordered[-rank]) if rank else (math.nan, math.nan)
+    return Number(statistics.median(ordered), *held)
+
+
+def columns(times: Sequence[float]) -> results.Row:
+    """Returns the columns `value`, `low`, `high` and `n` of a row, to four digits.
+
+    Args:
+        times: One number of each run; an interval of too few has empty ends.
+    """
+    ends = zip(("value", "low", "high"), median_interval(times), strict=True)
+    found: results.Row = {
+        name: "" if math.isnan(end) else f"{end:.4g}" for name, end in ends
+    }
+    return found | {"n": len(times)}
 
 
 def peak_megabytes(work: Callable[[], object], device: torch.device) -> float:

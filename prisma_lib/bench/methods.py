@@ -9,7 +9,7 @@ import statistics
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -17,7 +17,14 @@ from prisma_lib import baselines, methods, pdes, results
 from prisma_lib.baselines.base import Baseline
 from prisma_lib.baselines.guided import GuidedSolver
 from prisma_lib.baselines.pinn import PINN
-from prisma_lib.bench.measure import Network, Setup, optional, row, timed
+from prisma_lib.bench.measure import (
+    Network,
+    Setup,
+    columns,
+    optional,
+    row,
+    timed,
+)
 from prisma_lib.bench.networks import PDE
 from prisma_lib.observe import Observation, observe
 from prisma_lib.solver import Solver
@@ -29,6 +36,13 @@ TIMED = 20  # steps that are timed of a long sampler
 # Steps of a sampler: what a laptop has time for, and what was published.
 STEPS = {"diffusionpde": (200, 2000), "fundps": (200, 500)}
 FROM_NEURALOP = ("fno", "pino")
+
+
+class Timed(NamedTuple):
+    """Seconds a batch of every run, and network calls of a draw."""
+
+    seconds: list[float]
+    calls: int
 
 
 def bench_methods(setup: Setup) -> list[results.Row]:
@@ -63,22 +77,23 @@ def _solve(solver: Solver, seen: Observation) -> None:
     solver.solve(seen, samples=1, generator=torch.Generator().manual_seed(0))
 
 
-def _seconds(setup: Setup, model: Any, seen: Observation) -> float:
+def _seconds(setup: Setup, model: Any, seen: Observation) -> Timed:
     solver = methods.solver(model.to(setup.device))
-    return setup.seconds(lambda: _solve(solver, seen))
+    works = {"": lambda: _solve(solver, seen)}
+    return Timed(setup.runs_in_turn(works)[""], solver.calls)
 
 
-def _fitted(setup: Setup, pinn: PINN, seen: Observation) -> dict[str, float]:
+def _fitted(setup: Setup, pinn: PINN, seen: Observation) -> dict[str, Timed]:
     """Returns the seconds of a batch of fits."""
     few = replace(pinn, iterations=TIMED)
     taken = timed(lambda: _solve(few, seen), setup.device, runs=1, warm_up=1)
     label = f"PINN;iterations={pinn.iterations};extrapolated"
-    return {label: taken * pinn.iterations / TIMED}
+    return {label: Timed([taken * pinn.iterations / TIMED], pinn.calls)}
 
 
 def _trained(
     setup: Setup, name: str, model: Baseline, seen: Observation
-) -> dict[str, float]:
+) -> dict[str, Timed]:
     """Returns the seconds of a batch, for each number of steps of a long sampler."""
     if name not in STEPS:
         return {model.title: _seconds(setup, model, seen)}
@@ -98,14 +113,19 @@ def _trained(
     # The first step warms up, and the last one does less.
     _solve(replace(guided, weights=faint), seen)
     taken = [after - before for before, after in itertools.pairwise(marks)]
-    each = statistics.median(taken[:TIMED])
-    return {f"{model.title};steps={n};extrapolated": n * each for n in STEPS[name]}
+    return {
+        f"{model.title};steps={n};extrapolated": Timed(
+            [n * each for each in taken[:TIMED]], replace(guided, steps=n).calls
+        )
+        for n in STEPS[name]
+    }
 
 
-def _rows(found: dict[str, float], shared: str, batch: int) -> Iterator[results.Row]:
+def _rows(found: dict[str, Timed], shared: str, batch: int) -> Iterator[results.Row]:
     """Makes two rows of each method: its time, and that over PRISMA's."""
-    prisma = next(iter(found.values()))
-    for label, seconds in found.items():
-        setting = f"{label};{shared}"
-        yield row("methods", PDE, setting, "s_per_sample", seconds / batch)
+    prisma = statistics.median(next(iter(found.values())).seconds)
+    for label, (runs, calls) in found.items():
+        setting, seconds = f"{label};{shared}", statistics.median(runs)
+        timed_row = row("methods", PDE, setting, "s_per_sample", seconds / batch)
+        yield timed_row | columns([each / batch for each in runs]) | {"calls": calls}
         yield row("methods", PDE, setting, "over_prisma", seconds / prisma)

@@ -1,5 +1,7 @@
 """Where the time of a sampling step goes."""
 
+import statistics
+
 import torch
 
 from prisma_lib.bench.measure import Setup
@@ -11,7 +13,6 @@ from prisma_lib.sample import calls, heun
 _STEPS = 2
 
 
-@torch.no_grad()
 def parts(setup: Setup, work: Job) -> dict[str, float]:
     """Divides the time of one network call of a sampler.
 
@@ -22,6 +23,23 @@ def parts(setup: Setup, work: Job) -> dict[str, float]:
     Returns:
         Seconds a batch: "residual", its evaluation and normalisation for all levels;
         "network", the backbone; and "rest", what the sampler takes beyond both.
+    """
+    times = {k: statistics.median(v) for k, v in runs_of_parts(setup, work).items()}
+    whole = times.pop("whole")
+    return times | {"rest": whole - sum(times.values())}
+
+
+@torch.no_grad()
+def runs_of_parts(setup: Setup, work: Job) -> dict[str, list[float]]:
+    """Times one network call of a sampler and its parts.
+
+    Args:
+        setup: Where and how often to measure; the parts take turns.
+        work: The network and its batch.
+
+    Returns:
+        Seconds a batch of every round: "residual" and "network" as in `parts`, and
+        "whole", of the sampler.
     """
     model, schedule = work.model, Schedule(_STEPS)
     x_obs = torch.where(work.mask > 0, work.x, 0.0)
@@ -37,13 +55,13 @@ def parts(setup: Setup, work: Job) -> dict[str, float]:
     hook = model.backbone.register_forward_pre_hook(lambda _, args: given.append(args))
     work.infer()
     hook.remove()
-    times = setup.seconds_in_turn(
+    times = setup.runs_in_turn(
         {
             "whole": sample,
             "residual": lambda: model.residual_levels(work.x, x_obs, work.mask),
             "network": lambda: model.backbone(*given[0]),
         }
     )
+    num = calls("heun", _STEPS)
     found = {name: times[name] for name in ("residual", "network")}
-    whole = times["whole"] / calls("heun", _STEPS)
-    return found | {"rest": whole - sum(found.values())}
+    return found | {"whole": [seconds / num for seconds in times["whole"]]}
