@@ -153,18 +153,20 @@ galleries.distributions(answers)
 plt.show()
 
 # %% [markdown]
-# ## One problem, answered by all
+# ## Single problems, answered by all
 #
-# Everything known, forward; then noise on everything, backward. Errors stand above
-# their maps, with seconds and network calls for this problem alone. Each map of errors
-# has its own scale, since they differ by orders of magnitude; so has each row of
-# answers. Answers that err by rounding only are not drawn.
+# Everything known, forward, of two problems as in the paper; then noise on everything,
+# backward, of the second of them. Errors stand above their maps, with seconds and
+# network calls for one problem alone. Answers share their colours, which end half a
+# range beyond those of the truth; each map of errors has its own scale, since they
+# differ by orders of magnitude. Answers that err by rounding only are not drawn.
 
 # %%
 cell = ("forward", "full")
-found = galleries.one_answer(contest, cell)
-galleries.answers(contest, cell, found)
-plt.show()
+for number in range(min(2, contest.problems.n))[::-1]:
+    found = galleries.one_answer(contest, cell, number)
+    galleries.answers(contest, cell, found, number)
+    plt.show()
 
 # %%
 cell = ("inverse", "noisy")
