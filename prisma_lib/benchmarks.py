@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prisma_lib import anchors, baselines, checkpoints, pdes, results
-from prisma_lib.answers import Answer
+from prisma_lib.anchors import CUT
+from prisma_lib.answers import MEANS, Answer
 from prisma_lib.baselines import Answers
 from prisma_lib.cells import Benchmark, Cell, benchmark, cells
 from prisma_lib.claims.evidence import OURS
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 # Calls of PRISMA-L: one gives the mean of the posterior, nearly; the others were enough
 # for a draw on validation problems; 34_physics_lift asks for any model.
 FEWEST = (1, 6)
+MOST = max(MEANS)  # draws of the latter, which are cheap
+Own = tuple[PrismaSolver, int]  # and its draws
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,8 @@ class Contest:
         samples: Draws per problem with these steps; the mean of all is a row.
         scale: Name of the scale, for the rows.
         lifted: The model of PRISMA-L, which answers like PRISMA.
-        fewest: Calls of the multistep sampler with which PRISMA-L answers, too.
+        fewest: Calls of the multistep sampler with which PRISMA-L answers, too; with
+            the last of them by `MOST` draws where others give several.
         shelf: Keeps the answers of solvers that learned, until `clear`.
     """
 
@@ -105,7 +109,7 @@ class Contest:
             few |= {answer.problems.numbers: None for answer in theirs}
             found += theirs
         few.pop(self.problems.numbers, None)
-        ours = [answer for solver in self._own() for answer in self._of(solver, wanted)]
+        ours = [answer for own in self._own() for answer in self._of(own, wanted)]
         places = {number: i for i, number in enumerate(self.problems.numbers)}
         parts = [[places[number] for number in numbers] for numbers in few]
         return [*found, *(answer.part(p) for p in parts for answer in ours), *ours]
@@ -122,28 +126,27 @@ class Contest:
     def _honest(self, cell: Cell) -> Iterator[Answer]:
         solvers = anchors.of(self.problems.pde, *cell, self.problems.noise_sd(cell[1]))
         for method, solver in solvers.items():
-            yield from answered(
-                *(solver, self.problems, [cell]),
-                method=method,
-                samples=self.samples if method == EXACT else 1,
-                scale=self.scale,
-            )
+            draws = self.samples if method == EXACT else 1
+            more: dict[str, Any] = {"samples": draws, "scale": self.scale}
+            yield from answered(solver, self.problems, [cell], method=method, **more)
 
-    def _own(self) -> Iterator[PrismaSolver]:
+    def _own(self) -> Iterator[Own]:
+        cheap = MOST if self.samples > 1 else 1
         for model in self.ours:
             for steps in self.steps:
-                yield PrismaSolver(model, Schedule(steps))
+                draws = self.samples if steps == self.steps[0] else 1
+                yield PrismaSolver(model, Schedule(steps)), draws
             for steps in self.fewest if isinstance(model, PrismaL) else ():
-                yield PrismaSolver(model, Schedule(steps), sampler="multistep")
+                draws = cheap if steps == self.fewest[-1] else 1
+                yield PrismaSolver(model, Schedule(steps), sampler="multistep"), draws
 
-    def _of(self, solver: PrismaSolver, wanted: Sequence[Cell]) -> Iterator[Answer]:
-        several = solver.schedule.steps in (self.steps[0], self.fewest[-1])
-        samples = self.samples if several else 1
+    def _of(self, own: Own, wanted: Sequence[Cell]) -> Iterator[Answer]:
+        solver, draws = own
         for cell in wanted:
             title, asked = solver.model.title, (self.problems, [cell])
-            more: dict[str, Any] = {"samples": samples, "scale": self.scale}
+            more: dict[str, Any] = {"samples": draws, "scale": self.scale}
             (answer,) = self.shelf.kept(
-                *(title, [solver], *asked, samples),
+                *(title, [solver], *asked, draws),
                 partial(answered, solver, *asked, method=title, **more),
             )
             heun = solver.sampler == "heun"
@@ -152,7 +155,7 @@ class Contest:
     def solvers(self, cell: Cell) -> dict[str, Solver]:
         """Returns who answers a cell, by the title of their rows.
 
-        What answers every problem alike is left out.
+        What answers every problem alike is left out, and a lift that was cut short.
 
         Args:
             cell: A cell of the equation's table.
@@ -166,7 +169,7 @@ class Contest:
         for name, solver_of in self.rivals.items():
             if cell in asked_of(name, pde):
                 found[title_of(name)] = solver_of(*cell)
-        return found | {name: s for name, s in honest.items() if name != MEAN}
+        return found | {n: s for n, s in honest.items() if n not in (MEAN, *CUT)}
 
 
 def enter(
@@ -280,7 +283,7 @@ def rows_of(
 
     Returns:
         Rows of errors and further measures, then of the ratio of PRISMA's error to that
-        of each other method on the same problems, unless that is rounding.
+        of each other method on the same problems, but for rounding and lifts cut short.
     """
     rows = [row for answer in answers for row in answer.rows(further)]
     # Of several answers of a method that on most problems counts, with its first steps.
@@ -291,7 +294,7 @@ def rows_of(
             leading[answer.cell, answer.method] = answer
     for (cell, method), answer in leading.items():
         mine = leading.get((cell, OURS))
-        rival = method != OURS and answer.a is not None
+        rival = method not in (OURS, *CUT) and answer.a is not None
         if mine and rival and answer.errors().mean() >= ROUNDING:
             rows.append(mine.over(answer))
     return rows

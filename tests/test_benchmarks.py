@@ -20,7 +20,7 @@ from prisma_lib import (
 from prisma_lib.answers import RATIO, SPECTRAL
 from prisma_lib.comparison import EQUAL
 from prisma_lib.errors import ConfigError
-from prisma_lib.results import number
+from prisma_lib.results import number, settings
 from prisma_lib.shelf import Shelf
 
 
@@ -283,6 +283,8 @@ def test_prisma_l_answers_like_prisma_where_there_is_one(quick, folder):
     assert without.lifted is None
     assert "PRISMA-L was left out: no model" in without.missing[0]
     assert not contest.missing
+    one = dataclasses.replace(contest, samples=1).answers([("forward", "sparse")])
+    assert {len(x.a) for x in one if x.method == "PRISMA-L"} == {1}
     counts = {"PRISMA": {2: 3, 3: 5}, "PRISMA-L": {2: 3, 3: 5, 1: 1, 6: 6}}
     for title, calls in counts.items():
         mine = [x for x in answers if x.method == title]
@@ -291,7 +293,8 @@ def test_prisma_l_answers_like_prisma_where_there_is_one(quick, folder):
     over = [row["setting"] for row in rows if row["metric"] == RATIO]
     assert sum("over=PRISMA-L" in setting for setting in over) == 1
     few = [row for row in rows if row["steps"] == 6 and row["metric"] != RATIO]
-    assert len(few) == 2  # one draw, and the mean of two
+    draws = [settings(row).get("mean_of", "1") for row in few]
+    assert draws == ["1", "8", "16"]
     assert all("sampler=multistep" in row["setting"] for row in few)
     assert all(tables.entry_of(row).hidden == "rate=0.03" for row in few)
     assert [*contest.solvers(("forward", "sparse"))][:2] == ["PRISMA", "PRISMA-L"]
