@@ -19,7 +19,7 @@ from prisma_lib.cells import Benchmark, Cell, observation_of
 from prisma_lib.claims.evidence import OURS
 from prisma_lib.errors import NumericsError
 from prisma_lib.markdown import counted
-from prisma_lib.pdes.base import Field
+from prisma_lib.pdes.base import PDE, Field
 from prisma_lib.plots import Panel
 from prisma_lib.tables import MEAN, ROUNDING
 
@@ -63,7 +63,16 @@ def truths(problems: Benchmark, num: int = 5) -> Figure:
         ]
         for name, x in (("a", few.a), ("u", few.u))
     ]
-    return plots.grid(rows)
+    return _named(plots.grid(rows), few.pde)
+
+
+def _named(figure: Figure, pde: PDE) -> Figure:
+    """Writes t and x at the axes of fields over time, which are not those of space."""
+    across, up = pde.grid.axes
+    for axis in figure.axes if "t" in (across, up) else ():
+        if axis.images:  # a bar of colours has none
+            axis.set(xlabel=across, ylabel=up)
+    return figure
 
 
 def one_answer(contest: Contest, cell: Cell, number: int = 0) -> dict[str, Shown]:
@@ -152,7 +161,7 @@ def answers(
             for name in part
         ]
         rows += [[*lead, *drawn], [None, None, *below]]
-    return plots.grid(rows)
+    return _named(plots.grid(rows), problem.pde)
 
 
 def residual(
@@ -183,7 +192,7 @@ def residual(
         plots.draw_row(figure, list(axes[:2]), panels)
         plots.spectra(axes[2], spectra)
         charts.one_legend(figure)
-    return figure
+    return _named(figure, pde)
 
 
 def spectra(found: Sequence[Answer], cell: Cell) -> Figure:
