@@ -110,7 +110,7 @@ def time_error(every: Sequence[Entry], title: str = "") -> Figure:
 def stepped(method: str, steps: Iterable[int]) -> str:
     """Names a method with all of its numbers of steps."""
     several = ", ".join(str(each) for each in sorted({*steps}) if each)
-    return f"{method}, {several} steps" if several else method
+    return f"{method}, {several} step{'s' * (several != '1')}" if several else method
 
 
 def percent(axis: Axes, which: str) -> None:

@@ -53,6 +53,12 @@ def test_time_stands_against_error_and_points_grow_with_steps(every):
     assert solver.get_xdata() == [0.5, 0.5]
 
 
+def test_a_single_step_is_one():
+    assert charts.stepped("PRISMA-L", [1]) == "PRISMA-L, 1 step"
+    assert charts.stepped("PRISMA-L", [6, 1, 1]) == "PRISMA-L, 1, 6 steps"
+    assert charts.stepped("FNO", [0]) == "FNO"
+
+
 def test_steps_of_one_method_are_one_line_in_order():
     rows = [row("PRISMA", 1.0, 50, seconds_per_sample=0.5)]
     rows += [row("PRISMA", 3.0, 5, seconds_per_sample=0.05)]
