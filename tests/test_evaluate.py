@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from prisma_lib import checkpoints, data, evaluate, pdes, results
-from prisma_lib.anchors import MeanField, NumericalSolver
+from prisma_lib.anchors import CUT, MeanField, NumericalSolver
 from prisma_lib.cells import cells
 from prisma_lib.errors import ConfigError, DataError
 from prisma_lib.model import ModelConfig, Prisma
@@ -264,15 +264,16 @@ def test_the_command_writes_rows_and_the_card(folder, tmp_path, capsys):
     assert evaluate.main(command) == 0
 
     rows = results.read(path)
-    assert len(rows) == 20  # the second run replaced the rows of the first
+    assert len(rows) == 22  # the second run replaced the rows of the first
     assert {row["method"] for row in rows} == {
         "numerical solver",
         "stencil",
         "mean field",
         "lift",
+        *CUT,
         "PRISMA",
     }
-    assert len(checkpoints.read_card(folder)["errors"]) == 20
+    assert len(checkpoints.read_card(folder)["errors"]) == 22
     assert "numerical solver" in capsys.readouterr().out
 
 
