@@ -67,10 +67,10 @@ interactive: bool = True  # nothing to move here: the explorer is in 00_tour
 # ## Test problems
 #
 # They are frames of four trajectories that were never trained on. Frames of one are not
-# independent: whole trajectories are resampled for the intervals. Four are few, so that
-# such intervals are too narrow rather than too wide. A first run makes these four and
-# the 36 that statistics, mean field and lift are of, some twenty seconds each, and
-# keeps them in `outputs/data`.
+# independent: whole trajectories are resampled for the intervals. Four are too few for
+# percentiles of resamples: these intervals are Student's, and wide. A first run makes
+# the four and the 36 that statistics, mean field and lift are of, some twenty seconds
+# each, and keeps them in `outputs/data`.
 
 # %%
 contest = benchmarks.enter(
@@ -105,9 +105,14 @@ plt.show()
 # two steps of a Runge–Kutta method, forward or back. PRISMA-L, ours, is a network
 # around it. Rows that were recorded before at this scale stand in the table too.
 #
+# "Equal budget" is PRISMA trained as its rivals were: on as many problems as were
+# planned for ten minutes of two threads; what each took is in
+# `outputs/results/baselines.csv`.
+#
 # A draw is not meant to be as near to the truth as a mean: that of a Gaussian posterior
-# errs $\sqrt 2$ times as much. The lift is a mean, so that its sparse and noisy
-# cells compare with the row "mean of 8".
+# errs $\sqrt 2$ times as much. The lift is a mean, so that its sparse and noisy cells
+# compare with rows of means. Draws of six calls are cheap: PRISMA-L has sixteen of
+# them, and the means of eight and of sixteen are of the same draws.
 
 # %%
 cells = contest.cells(directions, regimes)
