@@ -19,14 +19,14 @@
 #
 # This is the benchmark of the paper's Darcy columns (tables `full_main`, `sparse_main`,
 # `noisy_main`) at laptop scale: $32^2$ nodes, a model of 0.7 million parameters trained
-# on a CPU, one draw of 20 steps. The paper's rows are at $128^2$ with 64 million
-# parameters, so the numbers below do not reproduce them; what can be compared is the
-# order of things. **On 128 unseen problems one draw misses the pressure by 1.2 % when
-# all of the permeability is known, and misjudges 1.8 % of the permeability when all of
-# the pressure is; from 3 % of the points it is 14 % and 16 %.** One model serves every
+# on a CPU. The paper's rows are at $128^2$ with 64 million parameters, so the numbers
+# below do not reproduce them; what can be compared is the order of things. **On 128
+# unseen problems one draw of 20 steps misses the pressure by 1.2 % when all of the
+# permeability is known, and misjudges 1.8 % of the permeability when all of the
+# pressure is; from 3 % of the points it is 14 % and 16 %.** One model serves every
 # cell, and better than the mean field (claim C26). The paper's claim C03, that it is
-# the best under noise, does not hold: forward nearly every rival is nearer, backward
-# 42 % of the points are misjudged, of 50 % by chance.
+# the best under noise, does not hold: forward nearly every rival is nearer, backward 42
+# % of the points are misjudged, of 50 % by chance.
 #
 # Needs: the shipped model `darcy-32`, no GPU; uses the weights of baselines in
 # `outputs/models/baselines` that are there. With all of them it took 57
@@ -97,14 +97,19 @@ plt.show()
 # intervals over problems. Methods that take seconds a sample answer the fewer problems
 # of column n; seconds are those of a whole batch, shared equally. "Sparse" sees 3 % of
 # the points, and in a second row 10 %, "noisy" every point with noise of twice the
-# field's standard deviation, which only PRISMA-L was trained for. The honest rows learn nothing: the mean field
-# ignores what was observed, the numerical solver made the truth, and the stencil solves
-# the equation for $a$. The *lift* is a classical estimate, which is told how strong the
-# noise is; PRISMA-L, ours, is a network around it. "Equal budget" is PRISMA trained on
-# as many problems as fit into the ten minutes of two threads that every rival had, too.
-# Seconds and calls are those of one draw, in rows of a mean, too; a dash was not run.
-# Rows that were recorded before at this scale stand in the table too, some of them
-# timed on another machine.
+# field's standard deviation, which only PRISMA-L was trained for. The honest rows learn
+# nothing: the mean field ignores what was observed, the numerical solver made the
+# truth, and the stencil solves the equation for $a$. The *lift* is a classical
+# estimate, which is told how strong the noise is; forward it takes three iterations,
+# and of the whole permeability one and two have rows, too. PRISMA-L, ours, is a network
+# around it. Draws of six calls are cheap: PRISMA-L has sixteen of them, and the means
+# of eight and of sixteen are of the same draws.
+#
+# "Equal budget" is PRISMA trained as its rivals were: on as many problems as were
+# planned for ten minutes of two threads; what each took, 9 to 18 minutes of one, is in
+# `outputs/results/baselines.csv`. Seconds and calls are those of one draw, in rows of a
+# mean, too; a dash was not run. Rows that were recorded before at this scale stand in
+# the table too, some of them timed on another machine.
 
 # %%
 cells = contest.cells(directions, regimes)
