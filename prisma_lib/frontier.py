@@ -8,10 +8,11 @@ faster stands beside it. An answer is one draw; seconds compare on one device on
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 from prisma_lib import results
-from prisma_lib.tables import LEARNED, Entry, Grid, grid_of
+from prisma_lib.tables import LEARNED, Entry, Grid, Paper, Who, grid_of
 
 ALL, AMONG_LEARNED = "of all", "of learned"
 
@@ -123,3 +124,26 @@ def standing(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         for (grid, device, method), cells in found.items()
     ]
     return sorted(counted, key=lambda line: (line["scale"], line["size"], -line["on"]))
+
+
+def latencies(every: Sequence[Entry], paper: Paper) -> list[dict[str, object]]:
+    """Lists the seconds per sample of every method, beside the paper's.
+
+    Returns:
+        A row for each scale, grid, device, method and number of steps: the median over
+        the cells of its tables.
+    """
+    groups: dict[tuple[str, int, str, Who], list[results.Row]] = {}
+    for entry in every:
+        if entry.usual and results.number(entry.row, "seconds_per_sample") is not None:
+            key = (entry.scale, entry.size, entry.row["device"], entry.who)
+            groups.setdefault(key, []).append(entry.row)
+    return [
+        {
+            **{"scale": scale, "size": size, "method": who[0], "steps": who[1]},
+            "seconds_per_sample": median(float(r["seconds_per_sample"]) for r in rows),
+            **{"paper": paper.seconds.get(who), "calls": rows[-1]["calls"]},
+            **{"cells": len(rows), "device": device},
+        }
+        for (scale, size, device, who), rows in groups.items()
+    ]

@@ -61,7 +61,7 @@ def benchmark(rows: Sequence[Row], paper: Paper) -> str:
     """Formats the rows of one equation.
 
     Args:
-        rows: Result rows of one equation.
+        rows: Result rows of one equation, and of the sweep `baselines`.
         paper: The paper's numbers.
 
     Returns:
@@ -93,10 +93,13 @@ def one_grid(every: Sequence[Entry], paper: Paper) -> str:
     lines.append(published(paper, every[0].pde, cells))
     head = ["method", *(f"{d}, {r}" for d, r in cells), "s/sample", "calls", "n"]
     row = every[-1].row
-    commits = ", ".join(dict.fromkeys(entry.row["commit"] for entry in every))
+    commits, devices = (
+        "; ".join(dict.fromkeys(entry.row[key] for entry in every))
+        for key in ("commit", "device")
+    )
     foot = (
         f"Seed {row['seed']}, scale `{row['scale']}`, "
-        f"size={every[0].size}, commit {commits}, on {row['device']}."
+        f"size={every[0].size}, commit {commits}, on {devices}."
     )
     return "\n\n".join([sheet(head, lines), *reasons(every), foot])
 

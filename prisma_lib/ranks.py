@@ -6,6 +6,7 @@ a method without a number in a column is ranked over fewer columns. All of its a
 ranks come out of its errors by these rules, and so do ours.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -14,7 +15,7 @@ from statistics import mean
 from prisma_lib import results
 from prisma_lib.answers import RATIO
 from prisma_lib.cells import REGIMES
-from prisma_lib.tables import METHODS, Column, Entry, Grid, Paper, Who, grid_of, nearest
+from prisma_lib.tables import METHODS, Column, Entry, Grid, Paper, Who, grid_of
 
 TIES = {"full": "lowest", "sparse": "mean", "noisy": "lowest"}
 HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be said at this scale"
@@ -116,6 +117,25 @@ def ranks(every: Iterable[Entry], paper: Paper) -> list[dict[str, object]]:
                 }
             )
     return sorted(rows, key=lambda r: (r["scale"], r["size"], r["regime"], r["rank"]))
+
+
+def nearest(who: Who, known: Mapping[Who, float]) -> Who | None:
+    """Finds a method in the paper: with the same steps, or the nearest number of them.
+
+    Args:
+        who: Method and steps.
+        known: Numbers of one column of the paper.
+
+    Returns:
+        Its name there, `None` when the paper has no such method.
+    """
+    method, steps = who
+    same = [other for other in known if other[0] == method]
+
+    def distance(other: Who) -> float:
+        return abs(math.log((other[1] or 1) / (steps or 1)))
+
+    return min(same, key=distance, default=None)
 
 
 def counterpart(ours: Iterable[Who], printed: Mapping[Who, float]) -> dict[Who, float]:

@@ -17,15 +17,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from prisma_lib import checkpoints, markdown, results
+from prisma_lib import checkpoints, markdown, pdes, results, screened
 from prisma_lib.cells import REGIMES
 from prisma_lib.claims import claims
 from prisma_lib.errors import ConfigError, exit_status, unknown_name
 from prisma_lib.files import write_atomically
-from prisma_lib.frontier import frontiers
+from prisma_lib.frontier import frontiers, latencies
 from prisma_lib.provenance import ROOT
 from prisma_lib.ranks import orders, ranks
-from prisma_lib.tables import Entry, Paper, entries, latencies
+from prisma_lib.tables import Entry, Paper, entries
 
 CELL = (
     *("scale", "size", "pde", "direction", "method", "steps", "draws", "hidden"),
@@ -170,6 +170,8 @@ def filled(text: str, report: Report) -> str:
         elif name in markdown.BLOCKS:
             rows = report.rows.get(name) or tables.get(name, [])
             rows = report.models if name == "models" else rows
+            if name in pdes.names() and rows:
+                rows = [*rows, *report.rows.get(screened.SWEEP, [])]
             body = markdown.BLOCKS[name](rows, report.paper) if rows else ""
         else:
             raise unknown_name("block", name, [*markdown.BLOCKS, *REGIMES])

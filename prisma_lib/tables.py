@@ -1,18 +1,17 @@
 """Our numbers beside the paper's: the entries of every table, from result rows alone.
 
-The rows of an equation's benchmark are those of the sweep with the equation's name. Of
-rows that answer the same question the last one counts. Scales and grids are never
-mixed: they are part of every entry.
+The rows of an equation's benchmark are those of the sweep with the equation's name; a
+few of the sweep `baselines` stand beside them (`screened`). Of rows that answer the
+same question the last one counts. Scales and grids are never mixed: they are part of
+every entry.
 """
 
 import csv
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import median
 
-from prisma_lib import results
+from prisma_lib import results, screened
 from prisma_lib.cells import COLUMNS, NOISE_SD, RATE, REGIMES
 from prisma_lib.comparison import EQUAL
 from prisma_lib.errors import DataError
@@ -30,7 +29,7 @@ HIDDEN = {
 # An error below this, in percent, is rounding: the solver that made the truth, or a
 # posterior that is a point. Nothing is measured by it.
 ROUNDING = 0.01
-LEARNED = (*METHODS, EQUAL, PrismaL.title)
+LEARNED = (*METHODS, EQUAL, PrismaL.title, *screened.PUBLISHED.values())
 MEAN, EXACT, SOLVER = "mean field", "exact posterior", "numerical solver"
 ABLATIONS = ("tab:main_ablation", "tab:gating_attention_ablation")
 # Where the paper prints the errors of a regime.
@@ -96,8 +95,12 @@ class Entry:
 
     @property
     def usual(self) -> bool:
-        """Whether it is one draw, of what the regime hides in the protocol."""
-        return self.draws == 1 and self.hidden in HIDDEN[self.regime]
+        """Whether it is one draw, of what the regime hides in the protocol.
+
+        Published weights are a second row: figures, ranks and claims take the first.
+        """
+        main = self.method not in screened.PUBLISHED.values()
+        return main and self.draws == 1 and self.hidden in HIDDEN[self.regime]
 
     @property
     def rounding(self) -> bool:
@@ -107,7 +110,11 @@ class Entry:
     @property
     def note(self) -> str:
         """Why there is no number, where there is none."""
-        return results.missing(self.row)
+        why = results.missing(self.row)
+        return "diverged" if why and "diverged" in results.settings(self.row) else why
+
+
+Found = dict[tuple[object, ...], Entry]  # by the questions that they answer
 
 
 class Paper:
@@ -166,25 +173,6 @@ class Paper:
             ) from error
 
 
-def nearest(who: Who, known: Mapping[Who, float]) -> Who | None:
-    """Finds a method in the paper: with the same steps, or the nearest number of them.
-
-    Args:
-        who: Method and steps.
-        known: Numbers of one column of the paper.
-
-    Returns:
-        Its name there, `None` when the paper has no such method.
-    """
-    method, steps = who
-    same = [other for other in known if other[0] == method]
-
-    def distance(other: Who) -> float:
-        return abs(math.log((other[1] or 1) / (steps or 1)))
-
-    return min(same, key=distance, default=None)
-
-
 def entries(rows: Iterable[results.Row], paper: Paper) -> list[Entry]:
     """Makes the entries of all tables.
 
@@ -196,14 +184,41 @@ def entries(rows: Iterable[results.Row], paper: Paper) -> list[Entry]:
     Returns:
         Entries in the order of their first rows, with anchors and the paper's numbers.
     """
-    found: dict[tuple[object, ...], Entry] = {}
+    found, others = Found(), Found()
     for row in rows:
-        benchmark = row["sweep"] == row["pde"] and row["regime"] in REGIMES
-        if benchmark and row["metric"] in ERRORS:
+        if row["regime"] not in REGIMES or row["metric"] not in ERRORS:
+            continue
+        if row["sweep"] == row["pde"]:
             entry = entry_of(row)
             found[identity(entry)] = entry
-    every = list(found.values())
+        elif another := screened.second(row):
+            entry = entry_of(another)
+            others[identity(entry)] = entry
+    every = with_second(found, others)
     return [beside(entry, every, paper) for entry in every]
+
+
+def with_second(main: Found, others: Found) -> list[Entry]:
+    """Puts second rows behind the first rows of their methods.
+
+    Args:
+        main: Entries of benchmarks by their questions.
+        others: Second rows likewise; see `screened`.
+
+    Returns:
+        The benchmarks' entries, with the second rows of the same equations and grids.
+    """
+    ordered, places = list(main.values()), dict[tuple[object, ...], int]()
+    for number, entry in enumerate(ordered):
+        places.setdefault((*grid_of(entry), entry.pde), number)
+        places.setdefault((*grid_of(entry), entry.pde, entry.method), number)
+    found = list(enumerate(ordered))
+    for question, entry in others.items():
+        about = *grid_of(entry), entry.pde
+        if question not in main and about in places:
+            near = *about, screened.stands_after(entry.method)
+            found.append((places.get(near, places[about]), entry))
+    return [entry for _, entry in sorted(found, key=lambda pair: pair[0])]
 
 
 def entry_of(row: results.Row) -> Entry:
@@ -272,26 +287,3 @@ def beside(entry: Entry, every: Sequence[Entry], paper: Paper) -> Entry:
     if best.rounding:
         return replace(entry, anchor=best.method)
     return replace(entry, anchor=best.method, ratio=entry.value / (best.value or 1.0))
-
-
-def latencies(every: Sequence[Entry], paper: Paper) -> list[dict[str, object]]:
-    """Lists the seconds per sample of every method, beside the paper's.
-
-    Returns:
-        A row for each scale, grid, device, method and number of steps: the median over
-        the cells of its tables.
-    """
-    groups: dict[tuple[str, int, str, Who], list[results.Row]] = {}
-    for entry in every:
-        if entry.usual and results.number(entry.row, "seconds_per_sample") is not None:
-            key = (entry.scale, entry.size, entry.row["device"], entry.who)
-            groups.setdefault(key, []).append(entry.row)
-    return [
-        {
-            **{"scale": scale, "size": size, "method": who[0], "steps": who[1]},
-            "seconds_per_sample": median(float(r["seconds_per_sample"]) for r in rows),
-            **{"paper": paper.seconds.get(who), "calls": rows[-1]["calls"]},
-            **{"cells": len(rows), "device": device},
-        }
-        for (scale, size, device, who), rows in groups.items()
-    ]

@@ -6,7 +6,7 @@ A notebook prints these texts from its rows, so that no number is typed in by ha
 from collections.abc import Sequence
 from pathlib import Path
 
-from prisma_lib import markdown, results, tables
+from prisma_lib import markdown, results, screened, tables
 from prisma_lib.answers import RATIO
 from prisma_lib.cells import RATE
 from prisma_lib.claims.evidence import OURS
@@ -21,15 +21,16 @@ def recorded(rows: Sequence[results.Row], folder: Path | None = None) -> list[En
 
     Args:
         rows: Rows of one equation and scale that were just made.
-        folder: Holds `results/PDE.csv` and `tables/paper.csv`; by default the outputs
-            of this project.
+        folder: Holds `results/PDE.csv`, `results/baselines.csv` with the second rows of
+            rivals, and `tables/paper.csv`; by default the outputs of this project.
 
     Returns:
         Entries; a new row counts more than a recorded one of the same question.
     """
     folder = folder or ROOT / "outputs"
     pde, scale = rows[0]["pde"], rows[0]["scale"]
-    old = results.read(folder / "results" / f"{pde}.csv")
+    files = (folder / "results" / f"{name}.csv" for name in (pde, screened.SWEEP))
+    old = (row for file in files for row in results.read(file))
     new = ({**dict.fromkeys(results.COLUMNS, ""), **row, "sweep": pde} for row in rows)
     every = [*(row for row in old if row["scale"] == scale), *new]
     return tables.entries(every, Paper.read(folder / "tables" / "paper.csv"))

@@ -49,6 +49,7 @@ anchors answers judge
 comparison evaluate robustness
 pairing strictyaml values exports locks
 schema runs plans estimates
+screened
 ablations tables ranks frontier claims report markdown shelf rollout benchmarks verdicts
 recipes trainconfig
 draws

@@ -2,7 +2,7 @@
 
 import pytest
 
-from prisma_lib import claims, ranks, tables
+from prisma_lib import claims, frontier, ranks, tables
 from prisma_lib.cells import REGIMES
 from prisma_lib.provenance import ROOT
 from prisma_lib.ranks import FAILS, HOLDS, OPEN
@@ -266,7 +266,7 @@ def test_latency_is_the_median_of_the_cells_beside_the_papers():
     ]
     rows += [row("FNO", 1.0, seconds_per_sample="")]
 
-    (found,) = tables.latencies(tables.entries(rows, PAPER), PAPER)
+    (found,) = frontier.latencies(tables.entries(rows, PAPER), PAPER)
 
     assert found["seconds_per_sample"] == pytest.approx(0.3)
     assert (found["paper"], found["cells"], found["calls"]) == (0.18, 2, 39)

@@ -1,0 +1,141 @@
+"""Second rows of tables, and what every method was trained with."""
+
+import pytest
+from test_tables import PAPER, row
+
+from prisma_lib import (
+    charts,
+    checkpoints,
+    claims,
+    frontier,
+    ranks,
+    report,
+    tables,
+)
+from prisma_lib import markdown as md
+from prisma_lib.comparison import EQUAL
+from prisma_lib.provenance import ROOT
+from prisma_lib.screened import PUBLISHED, second
+
+SECOND = PUBLISHED["FunDPS"]
+AS_PUBLISHED = {"sweep": "baselines", "setting": "size=32;weights=published"}
+
+
+def published(method, value, **more):
+    return row(method, value, 200, **{"n": "8", **AS_PUBLISHED, **more})
+
+
+@pytest.fixture(scope="module")
+def project():
+    return report.Report.read(ROOT / "outputs")
+
+
+@pytest.fixture
+def rows():
+    """A benchmark of Darcy flow, and rows of the sweep on Darcy flow and Poisson."""
+    tuned = {"n": "8", "setting": "size=32;weights=1/2/3"}
+    return [
+        published("FunDPS", 1.0),
+        published("FunDPS", 1.0, pde="poisson"),
+        published("FunDPS", 1.0, scale="gpu"),
+        row("PRISMA", 3.0, 20, sweep="baselines"),
+        row("FNO", 9.0, sweep="baselines"),
+        row("FunDPS", 9.0, 200, sweep="baselines", **tuned),
+        row("PRISMA", 2.0, 20),
+        row("FunDPS", 5.0, 200, **tuned),
+        row("FNO", 4.0),
+        row("mean field", 25.0, n="8"),
+    ]
+
+
+def test_second_rows_stand_behind_their_methods_where_there_is_a_benchmark(rows):
+    found = tables.entries(rows, PAPER)
+
+    assert [(e.method, e.value) for e in found] == [
+        ("PRISMA", 2.0),
+        (EQUAL, 3.0),
+        ("FunDPS", 5.0),
+        (SECOND, 1.0),
+        ("FNO", 4.0),
+        ("mean field", 25.0),
+    ]
+    assert {(e.pde, e.scale) for e in found} == {("darcy", "cpu")}
+
+
+def test_the_benchmarks_own_row_of_an_equal_budget_counts(rows):
+    found = tables.entries([*rows, row(EQUAL, 3.5, 20)], PAPER)
+
+    assert [e.value for e in found if e.method == EQUAL] == [3.5]
+
+
+def test_published_weights_are_never_ranked_claimed_timed_or_drawn(rows):
+    found, first = tables.entries(rows, PAPER), tables.entries(rows[3:], PAPER)
+    assert len(found) == len(first) + 1
+
+    assert [len(charts.frame(every)) for every in (found, first)] == [5, 5]
+    assert ranks.ranks(found, PAPER) == ranks.ranks(first, PAPER)
+    assert ranks.orders(found, PAPER) == ranks.orders(first, PAPER)
+    assert claims.claims(found, rows, PAPER) == claims.claims(first, rows, PAPER)
+    assert frontier.frontiers(found) == frontier.frontiers(first)
+    assert frontier.latencies(found, PAPER) == frontier.latencies(first, PAPER)
+    (mine,) = [e for e in found if e.method == SECOND]
+    (mean,) = [e for e in found if e.method == "mean field"]
+    assert (mine.anchor, mine.paper) == ("mean field", None)
+    assert mean.anchor == ""  # what learned is nobody's anchor
+
+
+def test_a_second_row_has_no_seconds_of_a_machine_that_trained_beside_it(rows):
+    found = second(rows[0] | {"seconds_per_sample": "9"})
+
+    assert (found["method"], found["seconds_per_sample"]) == (SECOND, "")
+    assert second(row("FunDPS", 1.0, 200, **AS_PUBLISHED | {"sweep": "x"})) is None
+    assert second(row("FNO", 1.0, sweep="baselines")) is None
+
+
+def test_what_diverged_is_said_below_the_table(rows):
+    lost = published("FunDPS", "", setting="size=32;diverged;weights=published")
+
+    text = md.one_grid(tables.entries([*rows, lost], PAPER), PAPER)
+
+    assert f"| {SECOND}, 200 steps | – | – | 1 | 8 |" in text
+    assert f"No number: {SECOND}, 200 steps, darcy forward, full: diverged." in text
+
+
+def test_the_tables_of_this_project_have_both_rows(project):
+    found = project.entries
+
+    methods = {(e.pde, e.method) for e in found}
+    assert ("eikonal", EQUAL) in methods
+    for pde in ("darcy", "poisson", "helmholtz", "navier_stokes"):
+        assert {(pde, name) for name in PUBLISHED.values()} <= methods
+    rows = project.rows["baselines"]
+    wanted = {r["value"] for r in rows if "weights=published" in r["setting"]}
+    shown = {e.row["value"] for e in found if e.method in PUBLISHED.values()}
+    assert shown == wanted
+
+
+def test_the_readme_says_how_guidance_was_tuned_and_when_that_did_not_help(project):
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    folder = ROOT / "outputs" / "models" / "baselines"
+    tuned = [
+        cell
+        for path in folder.iterdir()
+        for cell in checkpoints.read_card(path).get("guidance", [])
+    ]
+    ((tries, problems, residual),) = {
+        (len(c["tries"]), c["n"], c["settings"]["residual"]) for c in tuned
+    }
+    assert residual == "ours"
+    assert f"weights that {tries} tries on {problems} validation problems" in readme
+    found = [
+        e
+        for e in project.entries
+        if e.pde == "darcy" and e.hidden in tables.HIDDEN[e.regime]
+    ]
+    errors = {(e.method, e.direction, e.regime): e.value for e in found}
+    cells = [key[1:] for key in errors if key[0] == "DiffusionPDE"]
+    better = sum(
+        errors[PUBLISHED["DiffusionPDE"], *cell] < errors["DiffusionPDE", *cell]
+        for cell in cells
+    )
+    assert f"the published ones in {better} of {len(cells)} cells" in readme
