@@ -25,7 +25,16 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 from IPython.display import Markdown, display
 
-from prisma_lib import charts, markdown, ranks, report, results, tables, verdicts
+from prisma_lib import (
+    blocks,
+    charts,
+    markdown,
+    ranks,
+    report,
+    results,
+    tables,
+    verdicts,
+)
 from prisma_lib.provenance import ROOT
 
 # %% tags=["parameters"]
@@ -47,7 +56,7 @@ print(f"{len(found.entries)} entries on {len(grids)} grids; {len(made)} tables")
 # %%
 def show(name):
     rows = made[name]
-    text = markdown.BLOCKS[name](rows, found.paper) if rows else "*no rows yet*"
+    text = blocks.BLOCKS[name](rows, found.paper) if rows else "*no rows yet*"
     display(Markdown(text))
 
 

@@ -1,16 +1,14 @@
-"""Tables as Markdown, for the README and for notebooks.
+"""Tables of errors as Markdown, for the README and for notebooks.
 
 A dash stands where there is no number; where one was recorded that is none, a line
 below the table says which and why.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from prisma_lib import pdes, results
 from prisma_lib.cells import REGIMES
-from prisma_lib.frontier import standing
-from prisma_lib.ranks import OPEN
 from prisma_lib.tables import (
     DIRECTIONS,
     HIDDEN,
@@ -22,26 +20,8 @@ from prisma_lib.tables import (
 )
 
 NOTHING = "–"
-# Metrics of the bench whose names do not say it all.
-WHAT = {
-    "s_per_10000": "s per 10,000 problems, drawn and solved",
-    "data_over_step": "of the time of a training step",
-    "ms_per_field": "ms per field",
-    "ms_per_redraw": "ms per redraw",
-    "s_per_sample": "s per sample",
-    "over_prisma": "times PRISMA with 20 steps",
-    "images_per_s": "images per s",
-    "peak_mb": "MB at most",
-    "factor_mb": "MB of factor",
-    "percent_of_matrix_rate": "% of the matrix-product rate",
-    "percent_residual": "% residual",
-    "percent_network": "% network",
-    "percent_rest": "% rest",
-    "gflop_per_s": "GFLOP/s",
-}
 
 Row = Mapping[str, Any]
-Maker = Callable[[Sequence[Row], Paper], str]
 
 
 def sheet(head: Sequence[str], lines: Iterable[Sequence[str]], words: int = 1) -> str:
@@ -189,115 +169,3 @@ def beside(entry: Entry | None) -> str:
     paper = "" if entry.paper is None else f" ({entry.paper:.4g})"
     ratio = "" if entry.ratio is None else f" ×{entry.ratio:.2g}"
     return number(entry.value) + paper + ratio
-
-
-def listed(columns: Mapping[str, str], words: int) -> Maker:
-    """Returns a maker of a plain table.
-
-    Args:
-        columns: Titles of the columns by their names in the rows.
-        words: Number of columns, from the left, that hold words.
-    """
-
-    def maker(rows: Sequence[Row], _paper: Paper) -> str:
-        lines = [[number(row[name]) for name in columns] for row in rows]
-        return sheet([*columns.values()], lines, words)
-
-    return maker
-
-
-def judged(rows: Sequence[Row], paper: Paper) -> str:
-    """Formats the claims that the rows decide, and counts the others."""
-    columns = {
-        **{"scale": "scale", "claim": "claim", "text": "the paper says"},
-        **{"verdict": "here it", "evidence": "by"},
-    }
-    decided = [row for row in rows if row["verdict"] != OPEN]
-    table, rest = listed(columns, 5)(decided, paper), len(rows) - len(decided)
-    return (
-        f"{table}\n\nOf {rest} others the recorded rows do not tell." if rest else table
-    )
-
-
-def speeds(rows: Sequence[Row], paper: Paper) -> str:
-    """Formats the seconds per sample; only rows of one device compare."""
-    columns = {"method": "method", "steps": "steps", "device": "device"}
-    columns |= {"seconds_per_sample": "s/sample", "calls": "calls", "paper": "paper, s"}
-    return listed({"scale": "scale", **columns}, 4)(rows, paper)
-
-
-def ahead(rows: Sequence[Row], paper: Paper) -> str:
-    """Counts the cells in which a method is on the frontier of error and seconds."""
-    columns = {"scale": "scale", "method": "method", "device": "device"}
-    columns |= {"on": "on the frontier in", "cells": "of cells"}
-    return listed(columns, 3)(standing(rows), paper)
-
-
-def bench(rows: Sequence[Row], _paper: Paper) -> str:
-    """Formats the rows of the machine benchmark, a folded table each."""
-    lines = []
-    for device in dict.fromkeys(row["device"] for row in rows):
-        values: dict[tuple[str, str], list[str]] = {}
-        for row in rows:
-            if row["device"] == device:
-                what = f"{row['method']} {row['pde']}".strip()
-                unit = WHAT.get(row["metric"], row["metric"].replace("_", " "))
-                key = what, row["setting"].replace(";", ", ")
-                values.setdefault(key, []).append(f"{row['value']} {unit}")
-        table = [[*key, "; ".join(found)] for key, found in values.items()]
-        lines += [
-            f"<details><summary>On {device}:</summary>\n",
-            sheet(["what", "setting", "measured"], table, 3),
-            "\n</details>\n",
-        ]
-    return "\n".join(lines).rstrip()
-
-
-def models(rows: Sequence[Row], _paper: Paper) -> str:
-    """Formats what the cards of models say of one draw, and the lift beside it."""
-    names = {row["model"]: row["images_seen"] for row in rows}
-    ours = ("PRISMA", "PRISMA-L")
-    value = {
-        (r["model"], r["method"], (r["direction"], r["regime"])): r["value"]
-        for r in rows
-    }
-    heads = dict.fromkeys(cell for _, method, cell in value if method in ours)
-
-    def said(model: str, cell: tuple[str, str]) -> str:
-        own = next((v for m in ours if (v := value.get((model, m, cell)))), None)
-        lift = value.get((model, "lift", cell))
-        return NOTHING if own is None else f"{own} ({lift or NOTHING})"
-
-    lines = [
-        [name, str(seen), *(said(name, cell) for cell in heads)]
-        for name, seen in names.items()
-    ]
-    return sheet(["model", "problems seen", *(", ".join(c) for c in heads)], lines)
-
-
-BLOCKS: dict[str, Maker] = {
-    **dict.fromkeys(pdes.names(), benchmark),
-    "models": models,
-    "bench": bench,
-    "ranks": listed(
-        {
-            **{"scale": "scale", "regime": "regime", "method": "method"},
-            **{"steps": "steps", "rank": "rank", "columns": "columns"},
-            "paper_in_these_columns": "paper, same columns",
-            **{"paper": "paper", "ties": "ties take the rank"},
-        },
-        3,
-    ),
-    "latency": speeds,
-    "frontier": ahead,
-    "order": listed(
-        {
-            **{"scale": "scale", "regime": "regime", "pde": "equation"},
-            **{"direction": "direction", "verdict": "order of methods"},
-            **{"methods": "methods", "same": "pairs as in the paper"},
-            **{"reversed": "reversed", "open": "undecided"},
-        },
-        5,
-    ),
-    "claims": judged,
-}

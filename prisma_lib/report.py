@@ -2,23 +2,32 @@
 
     python -m prisma_lib.report [--check]
 
-From `outputs/results/*.csv` and the paper's numbers, `outputs/tables/paper.csv`, it
-writes `outputs/tables/{full,sparse,noisy,ranks,latency,frontier,order,claims}.csv`, and
-in the README the block between `<!-- NAME:start -->` and `<!-- NAME:end -->` for every
-NAME that `markdown.BLOCKS` has.
+From `outputs/results/*.csv`, the cards of models and the paper's numbers,
+`outputs/tables/paper.csv`, it writes each table of `COLUMNS` as
+`outputs/tables/NAME.csv`, and in the README the block between `<!-- NAME:start -->` and
+`<!-- NAME:end -->` for every NAME that `blocks.BLOCKS` has.
 """
 
 import argparse
 import csv
+import dataclasses
 import io
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from prisma_lib import checkpoints, markdown, pdes, results, screened
+from prisma_lib import (
+    blocks,
+    checkpoints,
+    markdown,
+    pdes,
+    results,
+    screened,
+    targets,
+)
 from prisma_lib.cells import REGIMES
+from prisma_lib.checkpoints import CARD
 from prisma_lib.claims import claims
 from prisma_lib.errors import ConfigError, exit_status, unknown_name
 from prisma_lib.files import write_atomically
@@ -50,6 +59,11 @@ COLUMNS = dict.fromkeys(REGIMES, CELL) | {
         *("scale", "size", "regime", "pde", "direction", "methods", "same"),
         *("reversed", "open", "verdict"),
     ),
+    "budgets": (
+        *("scale", "method", "pde", "model", "images", "minutes", "device"),
+        *screened.NOT_TUNED,
+    ),
+    "targets": tuple(each.name for each in dataclasses.fields(targets.Line)),
     "claims": (
         *("scale", "size", "claim", "text", "notebook", "paper", "verdict", "evidence"),
         *("interval_of", "low", "high", "n", "device"),
@@ -59,7 +73,7 @@ COLUMNS = dict.fromkeys(REGIMES, CELL) | {
 Table = list[dict[str, object]]
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Report:
     """Everything that tables are made of.
 
@@ -69,12 +83,14 @@ class Report:
         entries: Entries of the tables of errors.
         models: Rows of errors in the cards of the models that ship, with the columns
             `model` and `images_seen`.
+        cards: Cards of these models, and of the baselines that ship.
     """
 
     rows: Mapping[str, Sequence[results.Row]]
     paper: Paper
     entries: Sequence[Entry]
     models: Sequence[results.Row] = ()
+    cards: Sequence[checkpoints.Card] = ()
 
     @classmethod
     def read(cls, folder: Path) -> "Report":
@@ -91,7 +107,11 @@ class Report:
         rows = {path.stem: results.read(path) for path in paths}
         paper = Paper.read(folder / "tables" / "paper.csv")
         every = entries((r for f in rows.values() for r in f), paper)
-        return cls(rows, paper, every, [*_in_cards(folder / "models")])
+        own, others = (
+            [checkpoints.read_card(path.parent) for path in sorted(folder.glob(where))]
+            for where in (f"models/*/{CARD}", f"models/baselines/*/{CARD}")
+        )
+        return cls(rows, paper, every, [*_in_cards(own)], [*own, *others])
 
     def tables(self) -> dict[str, Table]:
         """Makes every table, by the name of its file."""
@@ -105,17 +125,18 @@ class Report:
             "latency": latencies(self.entries, self.paper),
             "frontier": frontiers(self.entries),
             "order": [
-                {**asdict(order), "verdict": order.verdict}
+                {**dataclasses.asdict(order), "verdict": order.verdict}
                 for order in orders(self.entries, self.paper, every)
             ],
+            "budgets": screened.budgets(every, self.cards),
+            "targets": targets.targets(self.entries, every),
             "claims": claims(self.entries, every, self.paper),
         }
 
 
-def _in_cards(folder: Path) -> Iterator[results.Row]:
-    for path in sorted(folder.glob(f"*/{checkpoints.CARD}")):
-        card = checkpoints.read_card(path.parent)
-        about = {"model": card.get("name", path.parent.name)}
+def _in_cards(cards: Iterable[checkpoints.Card]) -> Iterator[results.Row]:
+    for card in cards:
+        about = {"model": card["name"]}
         about["images_seen"] = card.get("training", {}).get("images_seen", "")
         for row in card.get("errors", []):
             yield {**row, **about}
@@ -123,7 +144,7 @@ def _in_cards(folder: Path) -> Iterator[results.Row]:
 
 def line(entry: Entry) -> dict[str, object]:
     """Returns an entry as a line of its table."""
-    known = {**entry.row, **asdict(entry), "note": entry.note}
+    known = {**entry.row, **dataclasses.asdict(entry), "note": entry.note}
     return {name: known[name] for name in CELL}
 
 
@@ -167,14 +188,14 @@ def filled(text: str, report: Report) -> str:
         name = block[1]
         if name in REGIMES:
             body = markdown.regime([e for e in report.entries if e.regime == name])
-        elif name in markdown.BLOCKS:
+        elif name in blocks.BLOCKS:
             rows = report.rows.get(name) or tables.get(name, [])
             rows = report.models if name == "models" else rows
             if name in pdes.names() and rows:
                 rows = [*rows, *report.rows.get(screened.SWEEP, [])]
-            body = markdown.BLOCKS[name](rows, report.paper) if rows else ""
+            body = blocks.BLOCKS[name](rows, report.paper) if rows else ""
         else:
-            raise unknown_name("block", name, [*markdown.BLOCKS, *REGIMES])
+            raise unknown_name("block", name, [*blocks.BLOCKS, *REGIMES])
         if not body:
             raise ConfigError(
                 f"no results for the block {name!r}: outputs/results/*.csv must have "

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from prisma_lib import baselines, flux_form, markdown, pdes, results
+from prisma_lib import baselines, blocks, flux_form, pdes, results
 from prisma_lib.bench import direct, measure, rivals
 from prisma_lib.bench.__main__ import BENCHES, main
 from prisma_lib.bench.model import contestants, parameters
@@ -229,7 +229,7 @@ def test_rows_of_a_bench_replace_its_older_ones_and_make_a_table(work_folder, ca
     assert all(float(row["value"]) > 0 for row in rows)
     assert all(row["device"] and row["scale"] == "smoke" for row in rows)
     assert rows[0]["device"] in capsys.readouterr().out
-    assert "draws per s" in markdown.bench(rows, Paper([]))
+    assert "draws per s" in blocks.bench(rows, Paper([]))
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ import random
 import pytest
 from test_tables import PAPER, row
 
-from prisma_lib import frontier, markdown, tables
+from prisma_lib import blocks, frontier, tables
 
 
 def judged(*rows):
@@ -106,7 +106,7 @@ def test_a_method_stands_in_as_many_cells_as_it_has_an_answer_on_the_frontier():
     counted = {r["method"]: (r["on"], r["cells"]) for r in frontier.standing(rows)}
 
     assert counted == {"FNO": (1, 2), "PRISMA": (2, 2)}
-    text = markdown.BLOCKS["frontier"](rows, PAPER)
+    text = blocks.BLOCKS["frontier"](rows, PAPER)
     assert "| cpu | PRISMA | mill | 2 | 2 |" in text
 
 

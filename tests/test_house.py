@@ -50,7 +50,8 @@ comparison evaluate robustness
 pairing strictyaml values exports locks
 schema runs plans estimates
 screened
-ablations tables ranks frontier claims report markdown shelf rollout benchmarks verdicts
+ablations tables ranks frontier claims targets markdown blocks report
+shelf rollout benchmarks verdicts
 recipes trainconfig
 draws
 feeds guards

@@ -7,7 +7,7 @@ import shutil
 import pytest
 from small import network
 
-from prisma_lib import checkpoints, markdown, pdes, report, results
+from prisma_lib import blocks, checkpoints, markdown, pdes, report, results
 from prisma_lib.provenance import ROOT
 from prisma_lib.tables import Paper
 
@@ -213,7 +213,7 @@ def test_the_bench_is_a_table_a_machine_with_one_line_a_setting():
         {**common, "metric": "peak_mb", "value": "3", "device": "one"},
     ]
 
-    one, two = markdown.bench(rows, Paper([])).split("On two:")
+    one, two = blocks.bench(rows, Paper([])).split("On two:")
 
     assert one.startswith("<details><summary>On one:</summary>\n\n| what |")
     assert one.count("</details>") == two.count("</details>") == 1

@@ -1,13 +1,16 @@
 """Second rows of tables, and what every method was trained with."""
 
 import pytest
+import yaml
 from test_tables import PAPER, row
 
 from prisma_lib import (
+    blocks,
     charts,
     checkpoints,
     claims,
     frontier,
+    pdes,
     ranks,
     report,
     tables,
@@ -15,7 +18,7 @@ from prisma_lib import (
 from prisma_lib import markdown as md
 from prisma_lib.comparison import EQUAL
 from prisma_lib.provenance import ROOT
-from prisma_lib.screened import PUBLISHED, second
+from prisma_lib.screened import PUBLISHED, budgets, second
 
 SECOND = PUBLISHED["FunDPS"]
 AS_PUBLISHED = {"sweep": "baselines", "setting": "size=32;weights=published"}
@@ -112,6 +115,54 @@ def test_the_tables_of_this_project_have_both_rows(project):
     wanted = {r["value"] for r in rows if "weights=published" in r["setting"]}
     shown = {e.row["value"] for e in found if e.method in PUBLISHED.values()}
     assert shown == wanted
+
+
+def test_every_training_has_its_problems_minutes_and_tuning():
+    spent = {"sweep": "baselines", "run": "fundps-darcy", "setting": ""}
+    rows = [row("FunDPS", 82976.0, **spent, metric="images")]
+    rows += [row("FunDPS", 13.6, **spent, metric="minutes")]
+    rows += [row("PRISMA", 56000.0, **spent | {"run": "ours"}, metric="images")]
+    rows += [row("FNO", 9.0, **spent | {"sweep": "pino"}, metric="minutes")]
+
+    def tuned(steps, seconds, tries):
+        settings = {"steps": steps, "residual": "ours"}
+        return {"settings": settings, "seconds": seconds, "tries": tries, "n": 16}
+
+    about = {"pde": {"name": "darcy"}, "training": {"images_seen": 64, "minutes": 2.0}}
+    cells = [tuned(200, 60, [1] * 7), tuned(200, 30, [1] * 6), tuned(20, 600, [1] * 9)]
+    prior = {**about, "method": "fundps", "guidance": cells}
+    model = {**about, "method": "prisma", "name": "darcy-32"}
+    model["errors"] = [{"scale": "cpu"}]
+    frames = model | {"training": {"images_seen": 64, "options": {"frames": 3}}}
+
+    found = budgets(rows, [prior, model, frames])
+
+    keys = ("method", "images", "minutes", "tuned_cells", "tries", "tuning_minutes")
+    assert [tuple(each[key] for key in keys) for each in found] == [
+        ("FunDPS", 82976, 13.6, 2, 7, 1.5),
+        (EQUAL, 56000, None, None, None, None),
+        ("PRISMA", 64, 2.0, None, None, None),
+    ]
+    text = blocks.BLOCKS["budgets"](found, PAPER)
+    assert "| FunDPS | 82,976 / 14 |" in text
+    assert f"| {EQUAL} | 56,000 / – |" in text
+    assert "in 2 cells of an equation, with 7 tries on 16 validation problems" in text
+    assert text.endswith("minutes in all: FunDPS darcy 2.")
+
+
+def test_budgets_are_those_of_the_plan_and_less_than_what_ships_saw(project):
+    plan = yaml.safe_load((ROOT / "params" / "baselines.yaml").read_text())["zip"]
+    planned = dict(zip(plan["name"], plan["images"], strict=True))
+
+    found = budgets(project.rows["baselines"], project.cards)
+
+    ours = {each["pde"]: each["images"] for each in found if each["method"] == "PRISMA"}
+    assert {*ours} == {*pdes.names()}
+    for each in found:
+        if each["model"] in planned:
+            # Whole batches.
+            assert 0 <= planned[each["model"]] - each["images"] < 32
+            assert each["images"] < ours[each["pde"]] or each["method"] == "DeepONet"
 
 
 def test_the_readme_says_how_guidance_was_tuned_and_when_that_did_not_help(project):
