@@ -188,6 +188,7 @@ BLOCKS: dict[str, Maker] = {
         {
             **{"scale": "scale", "regime": "regime", "method": "method"},
             **{"steps": "steps", "rank": "rank", "columns": "columns"},
+            "n": "smallest n",
             "paper_in_these_columns": "paper, same columns",
             **{"paper": "paper", "ties": "ties take the rank"},
         },

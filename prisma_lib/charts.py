@@ -1,16 +1,15 @@
-"""Pictures of tables: time against error, errors by method, ranks, ablations.
+"""Pictures of tables: time against error, errors by method, ablations.
 
 Each takes the entries of the tables and draws the ones of a single grid; numbers that
 are missing are left out.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
@@ -22,13 +21,15 @@ from prisma_lib.frontier import answers, unbeaten
 from prisma_lib.lifted import PrismaL
 from prisma_lib.markdown import label
 from prisma_lib.model import Prisma
-from prisma_lib.ranks import TIES, column_ranks, scores_of
 from prisma_lib.styles import GREY, MARKS, PALETTE, look, style
-from prisma_lib.tables import LEARNED, ROUNDING, Entry, Paper
+from prisma_lib.tables import LEARNED, ROUNDING, Entry
 
-ROW, BAR = 0.28, 0.2  # inches for a row of text, for a thin bar
+BAR = 0.2  # inches for a thin bar
 OURS = (Prisma.title, PrismaL.title, EQUAL)
 SIZES = (30, 200)  # points squared: few steps, many steps
+RIVALS = {*LEARNED} - {Prisma.title, PrismaL.title}
+# What learned: open marks of rivals, whose answers may lie on each other, differ.
+RINGS = dict.fromkeys(LEARNED, "o") | {"PINO": "D", "DeepONet": "^", "PINN": "s"}
 
 
 def frame(every: Sequence[Entry]) -> pd.DataFrame:
@@ -65,6 +66,8 @@ def frame(every: Sequence[Entry]) -> pd.DataFrame:
 def time_error(every: Sequence[Entry], title: str = "") -> Figure:
     """Draws seconds per sample against error; a larger point has more steps (E05).
 
+    Marks of rivals are open, so that of two with the same answer both are seen.
+
     No learned method has an answer below the dotted steps, their frontier. What errs by
     rounding only has no place on a logarithmic axis: a line marks its seconds.
 
@@ -80,8 +83,8 @@ def time_error(every: Sequence[Entry], title: str = "") -> Figure:
             mine = data[data["method"] == method].sort_values("steps", kind="stable")
             colour = look(method).get("color", GREY)
             kind = {
-                "marker": "o" if method in LEARNED else MARKS[place % len(MARKS)],
-                "facecolors": "white" if method == EQUAL else colour,
+                "marker": RINGS.get(method, MARKS[place % len(MARKS)]),
+                "facecolors": "none" if method in RIVALS else colour,
                 "edgecolors": colour,
             }
             shape = mine["seconds"], mine["value"]
@@ -128,7 +131,8 @@ def errors(every: Sequence[Entry]) -> Figure:
     """Draws the errors of all methods, a panel for each cell (E06).
 
     Args:
-        every: Entries of one grid. Ours are first, in colour; rounding has no bar.
+        every: Entries of one grid. Ours are first, in colour; rounding has no bar, and
+            a cell without answers no panel.
     """
     data = frame(every)
     regimes = [regime for regime in REGIMES if regime in {*data["regime"]}]
@@ -152,15 +156,24 @@ def errors(every: Sequence[Entry]) -> Figure:
             for axis, regime in zip(row, regimes, strict=True):
                 mine = data[(data["cell"] == cell) & (data["regime"] == regime)]
                 panel(axis, mine, names)
-                axis.set_title(f"{cell}, {regime}")
                 axis.label_outer()
+                if mine.empty:
+                    bare(axis)
+                else:
+                    axis.set_title(f"{cell}, {regime}")
+                    axis.tick_params(labelbottom=True)
     return figure
+
+
+def bare(axis: Axes) -> None:
+    """Hides a panel without answers, but for the names that its row begins with."""
+    axis.spines[:].set_visible(False)
+    axis.xaxis.set_visible(False)
+    axis.tick_params(left=False)
 
 
 def panel(axis: Axes, mine: pd.DataFrame, names: Sequence[str]) -> None:
     """Draws the bars of one cell with their intervals, one below the other."""
-    if mine.empty:
-        axis.text(0.5, 0.5, "no answers", ha="center", transform=axis.transAxes)
     for exact in mine.query("rounding")["label"]:
         place, said = names.index(exact), f"below {ROUNDING}"
         word = axis.text(0.02, place, said, va="center", size=7)
@@ -226,75 +239,3 @@ def _dots(axis: Axes, rows: Sequence[results.Row], names: Sequence[str]) -> None
     percent(axis, "x")
     axis.set_yticks(range(len(cells)), cells)
     axis.set(title=rows[0]["pde"], ylim=(len(cells) - 0.5, -0.5))
-
-
-def rank_bars(ranks: Sequence[Mapping[str, Any]]) -> Figure:
-    """Draws average ranks of methods, ours beside the paper's in the same columns.
-
-    Args:
-        ranks: Rows of the table of ranks, of one grid.
-    """
-    names = {"rank": "ours", "paper_in_these_columns": "paper, same columns"}
-    rows = [
-        {
-            "regime": row["regime"],
-            "method": f"{row['method']} {row['steps'] or ''}".strip(),
-            "of": name,
-            "rank": row[key],
-        }
-        for row in ranks
-        for key, name in names.items()
-        if row[key] is not None
-    ]
-    data = pd.DataFrame(rows, columns=["regime", "method", "of", "rank"])
-    regimes = [regime for regime in REGIMES if regime in {*data["regime"]}]
-    tall = len(dict.fromkeys(data["method"]))
-    with style():
-        figure, axes = plt.subplots(
-            1,
-            max(1, len(regimes)),
-            figsize=(3.2 * max(1, len(regimes)), 1 + 2 * ROW * max(1, tall)),
-            squeeze=False,
-        )
-        for axis, regime in zip(axes[0], regimes, strict=False):
-            mine = data[data["regime"] == regime]
-            sns.barplot(mine, y="method", x="rank", hue="of", ax=axis, errorbar=None)
-            axis.set(title=regime, xlabel="average rank, 1 is best", ylabel="")
-        one_legend(figure)
-        if not regimes:
-            axes[0][0].set_axis_off()
-            axes[0][0].text(0.5, 0.5, "one method ranks nothing", ha="center")
-    return figure
-
-
-def rank_distributions(every: Sequence[Entry], paper: Paper) -> Figure:
-    """Draws the rank of each method in every column, and its mean, by regime.
-
-    Args:
-        every: Entries of one grid.
-        paper: The paper's numbers, which say what columns are ranked.
-    """
-    rows = [
-        {"regime": regime, "method": f"{who[0]} {who[1] or ''}".strip(), "rank": rank}
-        for (_, regime), scores in scores_of(every, paper).items()
-        for who, ranked in column_ranks(scores, TIES[regime]).items()
-        for rank in ranked
-    ]
-    data = pd.DataFrame(rows, columns=["regime", "method", "rank"])
-    regimes = [regime for regime in REGIMES if regime in {*data["regime"]}]
-    wide, tall = max(1, len(regimes)), max(1, data["method"].nunique())
-    with style():
-        figure, axes = plt.subplots(
-            1, wide, figsize=(3.2 * wide, 1 + 1.5 * ROW * tall), squeeze=False
-        )
-        for axis, regime in zip(axes[0], regimes, strict=False):
-            mine = data[data["regime"] == regime]
-            common = {"data": mine, "y": "method", "x": "rank", "ax": axis}
-            sns.stripplot(**common, color="C5", jitter=0.2, alpha=0.7)
-            sns.pointplot(
-                **common, color="black", errorbar=None, marker="|", linestyle="none"
-            )
-            axis.set(title=regime, xlabel="rank in a column, 1 is best", ylabel="")
-        if not regimes:
-            axes[0][0].set_axis_off()
-    return figure

@@ -4,6 +4,9 @@ The paper averages ranks over the columns of a table. Of methods that tie, each 
 lowest rank in its full and noisy tables and the mean of the ranks in its sparse table;
 a method without a number in a column is ranked over fewer columns. All of its average
 ranks come out of its errors by these rules, and so do ours.
+
+Ranks compare means, and those of slow methods are of few problems: one with fewer than
+`FEWEST` is not ranked, and `n` stands beside every rank.
 """
 
 import math
@@ -18,6 +21,7 @@ from prisma_lib.cells import REGIMES
 from prisma_lib.tables import METHODS, Column, Entry, Grid, Paper, Who, grid_of
 
 TIES = {"full": "lowest", "sparse": "mean", "noisy": "lowest"}
+FEWEST = 8  # problems of an answer that is ranked
 HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be said at this scale"
 
 # What a row with a ratio and that of the error above its line share.
@@ -68,15 +72,33 @@ def scores_of(every: Iterable[Entry], paper: Paper) -> dict[tuple[Grid, str], Sc
         paper: The paper's numbers; columns that it ranks are those of five equations.
 
     Returns:
-        Errors of the paper's methods by grid and regime.
+        Errors of the paper's methods, of enough problems, by grid and regime.
     """
     found: dict[tuple[Grid, str], dict[Column, dict[Who, float]]] = {}
-    for entry in every:
-        usual = entry.usual and entry.method in METHODS and entry.value is not None
-        if usual and (entry.regime, entry.column) in paper.ranked:
-            table = found.setdefault((grid_of(entry), entry.regime), {})
-            table.setdefault(entry.column, {})[entry.who] = entry.value or 0.0
+    for entry in ranked(every, paper):
+        table = found.setdefault((grid_of(entry), entry.regime), {})
+        table.setdefault(entry.column, {})[entry.who] = entry.value or 0.0
     return dict(found)
+
+
+def ranked(every: Iterable[Entry], paper: Paper) -> list[Entry]:
+    """Picks the entries that are ranked; see `scores_of`."""
+    return [
+        entry
+        for entry in every
+        if entry.usual and entry.method in METHODS and entry.value is not None
+        if (entry.regime, entry.column) in paper.ranked
+        if int(entry.row["n"]) >= FEWEST
+    ]
+
+
+def problems(entries: Iterable[Entry]) -> dict[Who, int]:
+    """Returns the smallest number of problems that each method answered."""
+    found: dict[Who, int] = {}
+    for entry in entries:
+        n = int(entry.row["n"])
+        found[entry.who] = min(n, found.get(entry.who, n))
+    return found
 
 
 def ranks(every: Iterable[Entry], paper: Paper) -> list[dict[str, object]]:
@@ -88,11 +110,13 @@ def ranks(every: Iterable[Entry], paper: Paper) -> list[dict[str, object]]:
 
     Returns:
         A row for each grid, regime and method: its average rank among the methods that
-        have numbers, the paper's rank among the same methods in the same columns, and
-        the average rank that the paper prints. A column with one method ranks nothing.
+        have numbers of enough problems, the smallest number of problems in its columns,
+        the paper's rank among the same methods in the same columns, and the average
+        rank that the paper prints. A column with one method ranks nothing.
     """
-    rows = []
-    for (grid, regime), table in scores_of(every, paper).items():
+    rows, known = [], ranked(every, paper)
+    for (grid, regime), table in scores_of(known, paper).items():
+        here = [e for e in known if (grid_of(e), e.regime) == (grid, regime)]
         scores = {column: found for column, found in table.items() if len(found) > 1}
         theirs = average_ranks(
             {
@@ -110,7 +134,8 @@ def ranks(every: Iterable[Entry], paper: Paper) -> list[dict[str, object]]:
                 {
                     **{"scale": grid[0], "size": grid[1], "regime": regime},
                     **{"method": who[0], "steps": who[1], "rank": rank},
-                    **{"columns": count, "ties": TIES[regime]},
+                    **{"columns": count, "n": problems(here)[who]},
+                    "ties": TIES[regime],
                     "paper_in_these_columns": theirs.get(who, (None, 0))[0],
                     "paper": paper.ranks[regime, there] if there else None,
                     "paper_steps": there[1] if there else None,

@@ -44,8 +44,8 @@ CELL = (
 # The columns of each table: a table without rows keeps its head.
 COLUMNS = dict.fromkeys(REGIMES, CELL) | {
     "ranks": (
-        *("scale", "size", "regime", "method", "steps", "rank", "columns", "ties"),
-        *("paper_in_these_columns", "paper", "paper_steps"),
+        *("scale", "size", "regime", "method", "steps", "rank", "columns", "n"),
+        *("ties", "paper_in_these_columns", "paper", "paper_steps"),
     ),
     "latency": (
         *("scale", "size", "method", "steps", "seconds_per_sample", "paper", "calls"),

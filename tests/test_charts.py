@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from test_tables import PAPER, row
 
-from prisma_lib import charts, ranks, sweepcharts, tables
+from prisma_lib import charts, rankcharts, ranks, sweepcharts, tables
 from prisma_lib.answers import RATIO
 
 
@@ -85,7 +85,8 @@ def test_bars_carry_their_interval(every):
         "darcy, inverse, full": 0,
         "darcy, inverse, sparse": 1,
     }
-    assert [axis.get_title() for axis in figure.axes] == [*counts]
+    titles = [name if count else "" for name, count in counts.items()]
+    assert [axis.get_title() for axis in figure.axes] == titles
     for axis, count in zip(figure.axes, counts.values(), strict=True):
         bars = [
             (bar.get_y() + bar.get_height() / 2, bar.get_width())
@@ -116,6 +117,33 @@ def test_bars_stand_beside_their_name_and_ours_are_first(every):
     assert colours[0] not in colours[1:]
 
 
+def test_every_panel_of_errors_has_numbers_and_an_empty_one_has_nothing(every):
+    figure = charts.errors(every)
+    figure.draw_without_rendering()
+
+    *filled, empty, last = figure.axes
+    assert (len(filled), last.get_title()) == (2, "darcy, inverse, sparse")
+    for axis in [*filled, last]:
+        assert any(label.get_visible() for label in axis.get_xticklabels())
+        assert axis.xaxis.get_visible()
+    assert not empty.xaxis.get_visible()
+    assert not any(spine.get_visible() for spine in empty.spines.values())
+    # Its row begins there.
+    assert names(empty) == ["FNO"]
+
+
+def test_two_methods_with_the_same_answer_are_both_seen():
+    rows = [row("PINO", 4.0), row("FNO", 4.0), row("PRISMA", 2.0, 20)]
+
+    (axis,) = charts.time_error(tables.entries(rows, PAPER)).axes
+
+    drawn = [each for each in axis.collections if len(each.get_offsets())]
+    marks = {len(each.get_paths()[0].vertices) for each in drawn[:2]}
+    assert len(marks) == 2
+    faces = [len(each.get_facecolor()) for each in drawn]
+    assert faces == [0, 0, 1]
+
+
 def written(axis):
     low, high = axis.get_xlim()
     texts = axis.xaxis.get_majorticklabels()
@@ -136,18 +164,41 @@ def test_an_axis_of_errors_has_numbers_however_near_they_are(others, there):
     assert there <= written(figure.axes[0])
 
 
+def names(axis):
+    return [label.get_text() for label in axis.get_yticklabels()]
+
+
 def test_ranks_of_both_stand_side_by_side(every):
-    figure = charts.rank_bars(ranks.ranks(every, PAPER))
+    figure = rankcharts.rank_bars(ranks.ranks(every, PAPER))
 
     (full,) = figure.axes  # a column with one method ranks nothing
     ours, papers = full.containers
-    assert [bar.get_width() for bar in ours] == [1, 2, 3]
+    assert names(full) == ["PRISMA 20, n = 128", "FunDPS 200, n = 128", "FNO, n = 128"]
+    assert [bar.get_width() for bar in ours] == [1, 3, 2]
     # FunDPS and PRISMA tie at 1.10 in the paper, FNO has 5.30.
-    assert sorted(bar.get_width() for bar in papers) == [1, 1, 3]
+    assert [bar.get_width() for bar in papers] == [1, 1, 3]
+
+
+def test_both_pictures_of_ranks_have_one_order_whatever_the_ranks():
+    rows = [row("FNO", 1.0), row("FunDPS", 2.0, 200, n="8"), row("PRISMA", 3.0, 20)]
+    rows += [row("PRISMA", 4.0, 50), row("PINN", 0.1, n="4")]
+    every = tables.entries(rows, PAPER)
+
+    drawn = (
+        rankcharts.rank_bars(ranks.ranks(every, PAPER)),
+        rankcharts.rank_distributions(every, PAPER),
+    )
+
+    for figure in drawn:
+        figure.draw_without_rendering()
+        assert names(figure.axes[0]) == [
+            *("PRISMA 20, n = 128", "PRISMA 50, n = 128"),
+            *("FunDPS 200, n = 8", "FNO, n = 128"),
+        ]
 
 
 def test_every_column_has_a_point_for_each_rank(every):
-    figure = charts.rank_distributions(every, PAPER)
+    figure = rankcharts.rank_distributions(every, PAPER)
 
     full, sparse = figure.axes
     drawn = sorted(
@@ -163,8 +214,8 @@ def test_every_column_has_a_point_for_each_rank(every):
 def test_nothing_to_draw_is_a_picture_too():
     assert charts.errors([]).axes
     assert charts.time_error([]).axes
-    assert charts.rank_distributions([], PAPER).axes
-    assert charts.rank_bars([]).axes[0].texts
+    assert rankcharts.rank_distributions([], PAPER).axes
+    assert rankcharts.rank_bars([]).axes[0].texts
 
 
 @pytest.fixture

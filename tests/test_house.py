@@ -58,7 +58,7 @@ feeds guards
 training
 budgets generations journal resume boards
 train
-styles plots curves charts sweepcharts galleries
+styles plots curves charts sweepcharts rankcharts galleries
 kernels execution clusters slurm
 engine recording board
 screen tune bench explore sweep notebooks

@@ -24,7 +24,7 @@ def row(method, direction, regime, value, **more):
         "calls": 1,
         "setting": "size=32" + {"sparse": ";rate=0.03"}.get(regime, ""),
         "steps": "",
-        "n": 4,
+        "n": 128,
         "run": "one",
         "sweep": "darcy",
         "pde": "darcy",
@@ -59,8 +59,8 @@ def test_a_block_becomes_the_table_and_the_rest_stays(project):
     text = (project / "README.md").read_text()
     assert text.startswith("before\n")
     assert text.endswith("after\n")
-    assert "| mean field | 25 [24, 26] | – | 0.5 | 1 | 4 |" in text
-    assert "| PRISMA, 20 steps | 3 [2, 4] | 16 [15, 17] | 0.5 | 1 | 4 |" in text
+    assert "| mean field | 25 [24, 26] | – | 0.5 | 1 | 128 |" in text
+    assert "| PRISMA, 20 steps | 3 [2, 4] | 16 [15, 17] | 0.5 | 1 | 128 |" in text
     assert "64 M parameters* | 1.1 | 2.99 | – | – | – |" in text
     assert "old" not in text
 
@@ -146,12 +146,12 @@ def test_every_block_is_written_for_rows_without_numbers_and_of_any_equation(pro
 
     text = (project / "README.md").read_text()
     assert text.count("FNO, burgers reconstruct, sparse: value is nan") == 2
-    assert "| FNO | – | 0.5 | 1 | 4 |" in text
-    assert "| PRISMA, 20 steps | 9 [8, 10] | 0.5 | 1 | 4 |" in text
+    assert "| FNO | – | 0.5 | 1 | 128 |" in text
+    assert "| PRISMA, 20 steps | 9 [8, 10] | 0.5 | 1 | 128 |" in text
     assert "| *paper: PRISMA, 20 steps, 128 × 128, 64 M parameters* | 1.1 |" in text
     assert "| method | burgers, reconstruct | darcy, forward |" in text
     assert "| PRISMA, 20 steps | 9 (9.33) ×0.18 | 16 (2.99) ×0.64 |" in text
-    assert "| cpu | full | PRISMA | 20 | 1 | 1 | 1 | 3.4 | lowest |" in text
+    assert "| cpu | full | PRISMA | 20 | 1 | 1 | 128 | 1 | 3.4 | lowest |" in text
     assert "| cpu | PRISMA | – | 3 | 3 |" in text
     assert "| cpu | C26 | one model serves all tasks and regimes | holds |" in text
     assert "| cpu | C19 |" not in text

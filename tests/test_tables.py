@@ -158,6 +158,19 @@ def test_ranks_stand_beside_the_papers_in_the_same_columns():
     }
 
 
+def test_answers_of_few_problems_are_not_ranked_and_n_is_the_smallest():
+    rows = [row("PRISMA", 3.0, 20), row("FNO", 2.0), row("PINN", 0.1, n="4")]
+    rows += [row("PRISMA", 3.0, 20, direction="inverse", n="8")]
+    rows += [row("FNO", 4.0, direction="inverse")]
+
+    found = ranks.ranks(tables.entries(rows, PAPER), PAPER)
+
+    assert {r["method"]: (r["rank"], r["columns"], r["n"]) for r in found} == {
+        "PRISMA": (1.5, 2, 8),
+        "FNO": (1.5, 2, 128),
+    }
+
+
 @pytest.mark.parametrize(
     ("ours", "verdict", "counts"),
     [
