@@ -10,6 +10,7 @@ from prisma_lib import (
     checkpoints,
     claims,
     frontier,
+    methods,
     pdes,
     ranks,
     report,
@@ -190,3 +191,29 @@ def test_the_readme_says_how_guidance_was_tuned_and_when_that_did_not_help(proje
         for cell in cells
     )
     assert f"the published ones in {better} of {len(cells)} cells" in readme
+
+
+def test_the_readme_says_what_darcys_methods_saw_and_whose_weights_do_not_ship(project):
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    found = budgets(project.rows["baselines"], project.cards)
+    seen = {x["method"]: x["images"] for x in found if x["pde"] == "darcy"}
+    ours, lifted = seen.pop("PRISMA"), seen.pop("PRISMA-L")
+    assert f"PRISMA trained on {seen.pop(EQUAL):,} problems" in readme
+    assert (
+        f"that ships saw {ours:,} problems of Darcy flow, PRISMA-L {lifted:,}" in readme
+    )
+    assert f"every rival fewer, but DeepONet {seen.pop('DeepONet'):,}." in readme
+    assert max(seen.values()) < min(ours, lifted)
+
+    trained = {(x["method"], x["pde"]) for x in found if x["model"] != f"{x['pde']}-32"}
+    ship = {
+        (EQUAL if card["method"] == "prisma" else methods.title(card["method"]), name)
+        for card in project.cards
+        if (name := card["pde"]["name"]) and not card.get("errors")
+    }
+    missing = {key for key in trained - ship if not key[0].startswith("PRISMA-L")}
+    operators = {"FNO", "PINO", "DeepONet", EQUAL}
+    guided = {"DiffusionPDE", "FunDPS"}
+    assert {who for who, _ in missing} == operators | guided
+    assert {pde for who, pde in missing if who in guided} == {"eikonal", "burgers"}
+    assert not {pde for who, pde in missing if who in operators} & {"darcy"}
