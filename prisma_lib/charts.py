@@ -24,7 +24,7 @@ from prisma_lib.model import Prisma
 from prisma_lib.styles import GREY, MARKS, PALETTE, look, style
 from prisma_lib.tables import LEARNED, ROUNDING, Entry
 
-BAR = 0.2  # inches for a thin bar
+ROW, BAR = 0.28, 0.2  # inches for a row of text, for a thin bar
 OURS = (Prisma.title, PrismaL.title, EQUAL)
 SIZES = (30, 200)  # points squared: few steps, many steps
 RIVALS = {*LEARNED} - {Prisma.title, PrismaL.title}

@@ -13,12 +13,10 @@ import seaborn as sns
 from matplotlib.figure import Figure
 
 from prisma_lib.cells import REGIMES
-from prisma_lib.charts import one_legend
+from prisma_lib.charts import ROW, one_legend
 from prisma_lib.ranks import TIES, column_ranks, problems, ranked, scores_of
 from prisma_lib.styles import style
 from prisma_lib.tables import METHODS, Entry, Paper, Who
-
-ROW = 0.28  # inches for a row of text
 
 
 def named(known: Mapping[Who, int]) -> dict[Who, str]:

@@ -5,7 +5,7 @@ A line is open where its rows are missing. Numbers are compared as they stand: t
 interval beside them says how sure a verdict is.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from prisma_lib import results
@@ -112,8 +112,12 @@ class Line:
         good = entry.value <= max(most, ROUNDING)
         return replace(
             self,
-            **{"wanted": most, "measured": entry.value, "n": entry.row["n"]},
-            **{"low": entry.low, "high": entry.high, "met": YES if good else NO},
+            wanted=most,
+            measured=entry.value,
+            low=entry.low,
+            high=entry.high,
+            n=entry.row["n"],
+            met=YES if good else NO,
             missed_by="" if good else f"{entry.value / most:.3g} times",
         )
 
@@ -124,8 +128,11 @@ class Line:
         short = f"{least - good} too few" if met == NO else ""
         return replace(
             self,
-            **{"wanted": least, "measured": good, "met": met, "missed_by": short},
+            wanted=least,
+            measured=good,
             n=str(len(said) - unknown),
+            met=met,
+            missed_by=short,
         )
 
 
@@ -180,7 +187,7 @@ def where(entry: Entry) -> Cell:
 
 def targets(
     every: Sequence[Entry], rows: Sequence[results.Row]
-) -> list[Mapping[str, object]]:
+) -> list[dict[str, object]]:
     """Judges every target.
 
     Args:
@@ -193,7 +200,7 @@ def targets(
     seen = Seen(rows)
     lines = [*absolute(seen), *relative(seen), *counts(seen, every)]
     lines += [*over_the_lift(seen), *costs(seen), *calibration(rows)]
-    return [vars(line) for line in lines]
+    return [{**vars(line)} for line in lines]
 
 
 def absolute(seen: Seen) -> Iterator[Line]:
@@ -229,7 +236,8 @@ def counts(seen: Seen, every: Sequence[Entry]) -> Iterator[Line]:
     best = [row for row in standing(frontiers(mine)) if row["method"] == LIFTED]
     cells = sum(row["cells"] for row in best)
     on = sum(row["on"] for row in best)
-    told = [True] * on + [False] * (cells - on) or [None]
+    told: list[bool | None] = [True] * on + [False] * (cells - on)
+    told = told or [None]
     what = "an answer, of any number of calls, that nothing learned beats, cells"
     yield Line(what, LIFTED).counted(told, len(told))
 
@@ -267,7 +275,9 @@ def costs(seen: Seen) -> Iterator[Line]:
         good = share <= COST
         yield replace(
             line,
-            **{"wanted": COST, "measured": share, "met": YES if good else NO},
+            wanted=COST,
+            measured=share,
+            met=YES if good else NO,
             missed_by="" if good else f"{share / COST:.3g} times",
         )
 
@@ -294,7 +304,10 @@ def calibration(rows: Iterable[results.Row]) -> Iterator[Line]:
             off = max(low - value, value - high)
             yield replace(
                 line,
-                **{"measured": value, "n": row["n"], "met": NO if off > 0 else YES},
-                **{end: results.number(row, end) for end in ("low", "high")},
+                measured=value,
+                low=results.number(row, "low"),
+                high=results.number(row, "high"),
+                n=row["n"],
+                met=NO if off > 0 else YES,
                 missed_by=f"{off:.2g} outside" if off > 0 else "",
             )
