@@ -386,10 +386,10 @@ print(f"rms(r) < s_0 in {100 * (raw < 1).double().mean():.1f} % of all cases")
 # %% [markdown]
 # ## What other codes guide with
 #
-# DiffusionPDE and FunDPS pull draws towards a small residual, too. Those of their public
-# codes are written down in `prisma_lib/baselines/published.py`, and they are not the
-# equations' own. One that helps tells a right solution from a wrong one: below is its
-# rms at the truth, over that at the solution of another problem. 1 tells nothing.
+# DiffusionPDE and FunDPS pull draws towards a small residual, too. Those of their
+# public codes are written down in `prisma_lib/baselines/published.py`, and they are not
+# the equations' own. One that helps tells a right solution from a wrong one: below is
+# its rms at the truth, over that at the solution of another problem. 1 tells nothing.
 
 # %%
 theirs = {"DiffusionPDE": False, "FunDPS": True}  # whether Darcy's knows the spacing

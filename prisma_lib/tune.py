@@ -217,7 +217,7 @@ def _run(options: argparse.Namespace) -> int:
     for residual in options.residual or known_residuals(network):
         settings = {"steps": options.steps, "residual": residual}
         records = _records(options, network, wanted, settings)
-        if options.n:
+        if options.n and records:
             _judge(options, network, records)
     return 0
 
@@ -242,15 +242,14 @@ def _records(
     folder = checkpoints.find(options.model)
     card = checkpoints.read_card(folder)
     records = [r for r in card.get("guidance", []) if r["settings"] == settings]
-    done = [(record["direction"], record["regime"]) for record in records]
+    done = [(r["direction"], r["regime"]) for r in records]
     solver = _solver(network, {**settings, "residual": OURS}, {})
+    pulls = settings["residual"] == OURS  # where none does, one is like the other
     left = [
         cell
         for cell in wanted
         if cell not in done
-        # Where no residual pulls, it does not matter which one it is.
-        if settings["residual"] == OURS
-        or solver.starting_weights(cell[0] != "forward").pde
+        if pulls or solver.starting_weights(cell[0] != "forward").pde
     ]
     about = "{steps} steps, residual: {residual}".format(**settings)
     if not left:
