@@ -226,7 +226,7 @@ def counts(seen: Seen, every: Sequence[Entry]) -> Iterator[Line]:
     best = [row for row in standing(frontiers(mine)) if row["method"] == LIFTED]
     cells = sum(row["cells"] for row in best)
     on = sum(row["on"] for row in best)
-    told: list[bool | None] = [*[True] * on, *[False] * (cells - on)] or [None]
+    told: Sequence[bool | None] = [*[True] * on, *[False] * (cells - on)] or [None]
     what = "an answer, of any number of calls, that nothing learned beats, cells"
     yield Line(what, LIFTED).counted(told, len(told))
 
