@@ -203,11 +203,11 @@ def _number(value: float) -> float | None:
 def _run(options: argparse.Namespace) -> int:
     """Tunes cells that the card has no weights for, and judges them."""
     results.check(options.results)
-    folder = checkpoints.find(options.model)
     network = checkpoints.load_any(options.model, device=options.device)
     if not isinstance(network, Prior):
         raise CheckpointError(
-            f"{folder}: {network.method} takes no guidance; give diffusionpde or fundps"
+            f"{options.model}: {network.method} takes no guidance; give diffusionpde or "
+            "fundps"
         )
     asked = {"/".join(cell): cell for cell in cells(network.pde)}
     check_names(f"cell of {network.pde.name}", options.cells or (), asked)
@@ -243,14 +243,10 @@ def _records(
     card = checkpoints.read_card(folder)
     records = [r for r in card.get("guidance", []) if r["settings"] == settings]
     done = [(r["direction"], r["regime"]) for r in records]
-    solver = _solver(network, {**settings, "residual": OURS}, {})
-    pulls = settings["residual"] == OURS  # where none does, one is like the other
-    left = [
-        cell
-        for cell in wanted
-        if cell not in done
-        if pulls or solver.starting_weights(cell[0] != "forward").pde
-    ]
+    left = [cell for cell in wanted if cell not in done]
+    if settings["residual"] != OURS:  # which one it is matters where one pulls
+        pull = _solver(network, settings, {}).starting_weights
+        left = [cell for cell in left if pull(cell[0] != "forward").pde]
     about = "{steps} steps, residual: {residual}".format(**settings)
     if not left:
         print(f"{folder}, {about}: nothing is left to tune")
