@@ -206,8 +206,8 @@ def _run(options: argparse.Namespace) -> int:
     network = checkpoints.load_any(options.model, device=options.device)
     if not isinstance(network, Prior):
         raise CheckpointError(
-            f"{options.model}: {network.method} takes no guidance; give diffusionpde or "
-            "fundps"
+            f"{options.model}: {network.method} takes no guidance; "
+            "give diffusionpde or fundps"
         )
     asked = {"/".join(cell): cell for cell in cells(network.pde)}
     check_names(f"cell of {network.pde.name}", options.cells or (), asked)
