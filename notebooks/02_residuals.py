@@ -390,6 +390,7 @@ print(f"rms(r) < s_0 in {100 * (raw < 1).double().mean():.1f} % of all cases")
 # public codes are written down in `prisma_lib/baselines/published.py`, and they are not
 # the equations' own. One that helps tells a right solution from a wrong one: below is
 # its rms at the truth, over that at the solution of another problem. 1 tells nothing.
+# Burgers' equation is left out: where another history starts is no fault of its own.
 
 # %%
 theirs = {"DiffusionPDE": False, "FunDPS": True}  # whether Darcy's knows the spacing
@@ -408,7 +409,7 @@ told = pd.DataFrame(
             for title, spaced in theirs.items()
         }
         for name, pde in equations.items()
-        if name in published.NAMES
+        if name in published.NAMES and name != "burgers"
     }
 ).T
 told.map("{:.2g}".format)

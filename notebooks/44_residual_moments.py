@@ -46,7 +46,7 @@ from prisma_lib import (
     sweepcharts,
 )
 from prisma_lib.claims.evidence import Evidence
-from prisma_lib.claims.robustness import CLAIMS, MOMENTS, NEAR_ZERO
+from prisma_lib.claims.moments import CLAIMS, MOMENTS, NEAR_ZERO
 from prisma_lib.errors import NumericsError
 from prisma_lib.fields import keyed_normal
 from prisma_lib.judge import row_of
