@@ -2,25 +2,24 @@
 
 A notebook joins with one entry of `OPENINGS`: its name, the file of its rows, and what
 the numbers of its bold sentences are, in their order. Each is a function of the rows:
-`one` makes that of a single row.
+`one` makes that of a single row. Those of notebooks from 30 on are in `studies`.
 """
 
 import re
+from functools import cache
 
 import pytest
+import studies
+from facts import both, error, one, ratio, share
 
 from prisma_lib import results
-from prisma_lib.answers import RATIO
-from prisma_lib.cells import COLUMNS, RATE
+from prisma_lib.cells import RATE
 from prisma_lib.provenance import ROOT
 from prisma_lib.tables import ERRORS
 
 SCALE, SIZE = "cpu", "32"
-# A row with one of these in its setting is meant only where it is asked for.
-SPECIAL = ("mean_of", "over", "sampler", "diverged", "rate", "columns")
-USUAL = ({"rate": f"{RATE:g}"}, {"columns": f"{COLUMNS}"})
 # No name such as C20, no part of one such as darcy-32, no formula such as $32^2$.
-NUMBER = re.compile(r"(?<![\w^.$-])\d+(?:\.\d+)?(?![\w^])")
+NUMBER = re.compile(r"(?<![\w^.$-])−?\d+(?:\.\d+)?(?![\w^])")
 
 
 def opening(name):
@@ -30,67 +29,23 @@ def opening(name):
     return " ".join(line.removeprefix("#").strip() for line in cell.splitlines())
 
 
-def numbers(text):
+def bold(text):
     """Lists the numbers of the sentences in bold."""
     return NUMBER.findall(" ".join(re.findall(r"\*\*(.+?)\*\*", text)))
 
 
-def fits(row, wanted):
-    """Whether a row has what is wanted of it: alternatives, by column or setting."""
-    setting = results.settings(row)
-    known = {**setting, **row}
-    if any(known.get(key) not in those for key, those in wanted.items()):
-        return False
-    rest = {k: v for k, v in setting.items() if k in SPECIAL and k not in wanted}
-    return not rest or rest in USUAL
+def plain(start):
+    """Makes what lists the numbers from some words on, to where a sentence pauses."""
+
+    def numbers(text):
+        (said,) = re.findall(rf"{re.escape(start)}.*?[.:;](?=\s)", text)
+        return NUMBER.findall(said)
+
+    return numbers
 
 
-def one(column="value", **wanted):
-    """Makes the number of one row: the last of those on the most problems.
-
-    Args:
-        column: Where it stands.
-        **wanted: Columns and parts of the setting that single it out; of a tuple one.
-    """
-    every = {
-        key: tuple(f"{v}" for v in (those if isinstance(those, tuple) else (those,)))
-        for key, those in wanted.items()
-    }
-
-    def number(rows):
-        found = [row for row in rows if fits(row, every)]
-        assert found, f"no row has {wanted}"
-        most = max(int(row["n"] or 0) for row in found)
-        found = [row for row in found if int(row["n"] or 0) == most]
-        asked = {results.question({**row, "run": "", "device": ""}) for row in found}
-        assert len(asked) == 1, f"{wanted} leaves open which of {asked}"
-        return float(found[-1][column])
-
-    return number
-
-
-def error(cell, method="PRISMA", column="value", **more):
-    """Makes the error of one draw, of 20 steps where ours is meant."""
-    direction, regime = cell.split()
-    steps = {"steps": 20} if method.startswith("PRISMA") else {}
-    about = {"method": method, "direction": direction, "regime": regime, **steps}
-    return one(column, **{"metric": ERRORS, **about, **more})
-
-
-def ratio(cell, method, column="value", **more):
-    """Makes PRISMA's error over that of another method, on the same problems."""
-    return error(cell, column=column, over=method, **more, metric=RATIO)
-
-
-def share(rate):
-    """Makes a share of sensors in percent, which some row must have."""
-    seen = one(method="PRISMA", steps=20, metric=ERRORS, direction="forward", rate=rate)
-    return lambda rows: 100 * rate if seen(rows) else 0
-
-
-def both(regime, *methods):
-    """Makes the errors of methods, each forward and backward."""
-    return [error(f"{d} {regime}", m) for m in methods for d in ("forward", "inverse")]
+def parse(word):
+    return float(word.replace("−", "-"))
 
 
 N, STEPS = (error("forward full", column=column) for column in ("n", "steps"))
@@ -142,35 +97,51 @@ OPENINGS = {
     ),
 }
 
+BENCHMARKS = list(OPENINGS)
+OPENINGS = {**OPENINGS, **studies.STUDIES}
 
-BENCHMARKS = [name for name in OPENINGS if name < "30"]
+
+def sentences(those):
+    """Lists names, what finds the numbers, and what these are."""
+    return [
+        (name, plain(start), facts)
+        for name, starts in those.items()
+        for start, facts in starts.items()
+    ]
 
 
+OF_ROWS = [
+    *((name, bold, facts) for name, (_, facts) in OPENINGS.items()),
+    *sentences(studies.PLAIN),
+]
+TEXTS = [*OF_ROWS, *sentences(studies.CLAIMED)]
+
+
+@cache
 def rows_of(file):
     rows = results.read(ROOT / "outputs" / "results" / f"{file}.csv")
     return [row for row in rows if row["scale"] == SCALE]
 
 
-def wrong(text, facts, rows):
+def wrong(said, recorded):
     """Lists the numbers of a text that are not the rows', to the digits it has."""
-    said = numbers(text)
-    assert len(said) == len(facts), f"{len(facts)} facts for the numbers {said}"
+    assert len(said) == len(recorded), f"{len(recorded)} facts for the numbers {said}"
     found = []
-    for word, fact in zip(said, facts, strict=True):
+    for word, number in zip(said, recorded, strict=True):
         digits = len(word.partition(".")[2])
-        if abs(float(word) - fact(rows)) > 0.501 * 10**-digits:
-            found.append((word, fact(rows)))
+        if abs(parse(word) - number) > 0.501 * 10**-digits:
+            found.append((word, number))
     return found
 
 
-@pytest.mark.parametrize("name", OPENINGS)
-def test_a_number_in_bold_is_that_of_a_recorded_row(name):
-    file, facts = OPENINGS[name]
+@pytest.mark.parametrize(("name", "numbers", "facts"), TEXTS)
+def test_a_number_that_is_stated_is_that_of_a_recorded_row(name, numbers, facts):
+    rows = rows_of(OPENINGS[name][0])
 
-    assert not wrong(opening(name), facts, rows_of(file))
+    assert not wrong(numbers(opening(name)), [fact(rows) for fact in facts])
 
 
-@pytest.mark.parametrize("name", OPENINGS)
+@pytest.mark.parametrize("name", BENCHMARKS)
 def test_the_small_scale_is_stated_where_the_numbers_are(name):
     sizes = {results.settings(row).get("size") for row in rows_of(OPENINGS[name][0])}
 
@@ -179,17 +150,26 @@ def test_the_small_scale_is_stated_where_the_numbers_are(name):
     assert f"${SIZE}^2$" in opening(name)
 
 
-@pytest.mark.parametrize("name", OPENINGS)
-def test_an_edit_of_a_text_or_of_a_row_is_noticed(name):
-    file, facts = OPENINGS[name]
-    text, rows = opening(name), rows_of(file)
+@pytest.mark.parametrize(("name", "numbers", "facts"), TEXTS)
+def test_an_edit_of_a_text_is_noticed(name, numbers, facts):
+    text, rows = opening(name), rows_of(OPENINGS[name][0])
+    recorded = [fact(rows) for fact in facts]
 
     for word in {*numbers(text)}:
         place = rf"(?<![\w^.$-]){re.escape(word)}(?![\w^.]\d|\w)"
-        edited = re.sub(place, f"{float(word) + 1:g}", text)
-        assert wrong(edited, facts, rows)
-    doubled = [{**row, "value": f"{2 * float(row['value'] or 0)}"} for row in rows]
-    assert wrong(text, facts, doubled)
+        edited = re.sub(place, f"{parse(word) + 1:g}", text)
+        assert wrong(numbers(edited), recorded)
+
+
+@pytest.mark.parametrize(("name", "numbers", "facts"), OF_ROWS)
+def test_an_edit_of_rows_is_noticed(name, numbers, facts):
+    edited = ("value", "seconds_per_sample")
+    rows = [
+        {**row, **{key: f"{2 * float(row[key] or 0)}" for key in edited}}
+        for row in rows_of(OPENINGS[name][0])
+    ]
+
+    assert wrong(numbers(opening(name)), [fact(rows) for fact in facts])
 
 
 def minutes(file, pde=""):
