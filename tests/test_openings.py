@@ -2,7 +2,8 @@
 
 A notebook joins with one entry of `OPENINGS`: its name, the file of its rows, and what
 the numbers of its bold sentences are, in their order. Each is a function of the rows:
-`one` makes that of a single row. Those of notebooks from 30 on are in `studies`.
+`one` makes that of a single row. Those of notebooks from 30 on are in `studies` and
+`uses`.
 """
 
 import re
@@ -10,6 +11,7 @@ from functools import cache
 
 import pytest
 import studies
+import uses
 from facts import both, error, one, ratio, share
 
 from prisma_lib import results
@@ -98,7 +100,7 @@ OPENINGS = {
 }
 
 BENCHMARKS = list(OPENINGS)
-OPENINGS = {**OPENINGS, **studies.STUDIES}
+OPENINGS = {**OPENINGS, **studies.STUDIES, **uses.USES}
 
 
 def sentences(those):
@@ -112,7 +114,7 @@ def sentences(those):
 
 OF_ROWS = [
     *((name, bold, facts) for name, (_, facts) in OPENINGS.items()),
-    *sentences(studies.PLAIN),
+    *sentences({**studies.PLAIN, **uses.PLAIN}),
 ]
 TEXTS = [*OF_ROWS, *sentences(studies.CLAIMED)]
 
