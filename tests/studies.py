@@ -113,7 +113,8 @@ def spectra(method, *pdes):
 
 def kurtosis(direction, method="PRISMA"):
     """Makes the size of the estimate's excess kurtosis, averaged over the steps."""
-    return of(fmean, method=method, direction=direction, **MOMENT)
+    n = 64 if method == "PRISMA" else 4
+    return of(fmean, method=method, direction=direction, n=n, **MOMENT)
 
 
 LARGEST = {"direction": "inverse", "regime": "full", **HELMHOLTZ}
