@@ -114,6 +114,7 @@ def test_guidance_takes_the_weights_of_the_nearest_number_of_steps(model, folder
             "regime": "noisy",
             "weights": {"a": 0.0, "u": float(steps), "pde": 0.0},
             "settings": {"steps": steps, "residual": "ours"},
+            "error": 50.0,
         }
         for steps in (20, 200)
     ]

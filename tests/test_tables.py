@@ -248,6 +248,7 @@ def test_claims_follow_the_numbers(good, verdict):
     over = {"metric": "error_ratio", "setting": "size=32;noise_sd=2;over=FunDPS"}
     rows = [
         row("PRISMA", 10 - 5 * sign, 20, **noisy),
+        row("PRISMA (equal budget)", 10 - 4 * sign, 20, **noisy),
         row("FunDPS", 10, 200, **noisy, **slow),
         row("PRISMA", 1 - 0.5 * sign, 20, **noisy, **over),
         row("PRISMA", 8 - 4 * sign, 20),
@@ -256,6 +257,7 @@ def test_claims_follow_the_numbers(good, verdict):
         row("FNO", 35 + 10 * sign, regime="sparse"),
         row("mean field", 60 - 10 * (1 - sign)),
         row("PRISMA", 9 - 3 * sign, 20, pde="eikonal"),
+        row("PRISMA (equal budget)", 9 - 2 * sign, 20, pde="eikonal"),
         row("FunDPS", 9, 200, pde="eikonal", **slow),
         row("DiffusionPDE", 9 + 3 * sign, 2000, pde="eikonal", **slow),
         row("PRISMA", 9 - sign, 20, **burgers),
