@@ -142,15 +142,15 @@ def tuning(rows: Sequence[Row]) -> list[str]:
     """Says in lines what tuning of guidance took; nothing where there was none."""
     found: dict[tuple[int, ...], list[str]] = {}
     for row in rows:
-        if row["tuned_cells"]:
-            each = row["tuned_cells"], row["tries"], row["problems"]
+        if row["searches"]:
+            each = row["searches"], row["tries"], row["problems"]
             minutes = f"{row['method']} {row['pde']} {row['tuning_minutes']:.0f}"
             found.setdefault(each, []).append(minutes)
     return [
-        f"Guidance was tuned besides, in {cells} cells of an equation, with {tries} "
-        f"tries on {problems} validation problems in each; minutes in all: "
-        f"{', '.join(minutes)}."
-        for (cells, tries, problems), minutes in found.items()
+        "Guidance was tuned besides. Searches for an equation, one a cell and residual:"
+        f" {count}, of {tries} tries on {problems} validation problems each; minutes in"
+        f" all: {', '.join(minutes)}."
+        for (count, tries, problems), minutes in found.items()
     ]
 
 

@@ -19,7 +19,7 @@ WORD = "published"  # the setting `weights` of a row, and of a guided solver
 PUBLISHED = {name: f"{name} ({WORD} weights)" for name in GUIDED}
 
 # What is empty where no guidance was tuned.
-NOT_TUNED = dict.fromkeys(("tuned_cells", "tries", "problems", "tuning_minutes"))
+NOT_TUNED = dict.fromkeys(("searches", "tries", "problems", "tuning_minutes"))
 
 
 def second(row: results.Row) -> results.Row | None:
@@ -98,7 +98,7 @@ def tuning(cells: list[Mapping[str, Any]]) -> dict[str, object]:
     most = max(cell["settings"]["steps"] for cell in cells)
     mine = [cell for cell in cells if cell["settings"]["steps"] == most]
     return {
-        "tuned_cells": len(mine),
+        "searches": len(mine),
         "tries": max(len(cell["tries"]) for cell in mine),
         "problems": max(cell["n"] for cell in mine),
         "tuning_minutes": sum(cell["seconds"] for cell in mine) / 60,
