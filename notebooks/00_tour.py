@@ -195,7 +195,7 @@ jumps = [
 errors = {(r["method"], r["direction"], r["regime"]): float(r["value"]) for r in table}
 print(f"first and last change of the estimate: {jumps[0]:.2f}, {jumps[-1]:.4f}")
 torch.testing.assert_close(states[-1].x, states[-1].denoised, rtol=0, atol=1e-5)
-assert len(errors) == 20
+assert len(errors) == 22
 if scale != "smoke":
     assert jumps[-1] < jumps[0]
     assert errors["PRISMA", "forward", "full"] < 1.5
