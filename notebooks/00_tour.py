@@ -140,8 +140,8 @@ print(
 # inverse ones observe $u$ and are judged by the share of misjudged points of $a$.
 # "Sparse" keeps 3 % of the points, "noisy" adds noise of twice the field's standard
 # deviation to every point. The stencil reads the rock off $-1 / \Delta u$; the mean
-# field ignores the observation. The lift is an estimate by classical means; in the first
-# cell it also stands cut short, after one and two iterations of its solver.
+# field ignores the observation. The lift is an estimate by classical means; in the
+# first cell it also stands cut short, after one and two iterations of its solver.
 
 # %%
 table = evaluate.table(model, problems, steps, seed=seed, scale=scale)
