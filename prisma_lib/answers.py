@@ -15,8 +15,8 @@ from prisma_lib.solve import Draws
 PerProblem = Float[Tensor, " b"]
 
 RATIO = "error_ratio"
-# An error below this, in percent, is rounding, which no ratio is formed with: the same
-# number as `tables.ROUNDING`.
+# An error below this, in percent, is rounding: the solver that made the truth, or a
+# posterior that is a point. Nothing is measured by it, and no ratio formed with it.
 ROUNDING = 0.01
 # A table's usual numbers of draws whose mean is judged: of more draws, these means too.
 MEANS = (8, 16)

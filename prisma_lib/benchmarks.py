@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from prisma_lib import anchors, baselines, checkpoints, pdes, results
 from prisma_lib.anchors import CUT
-from prisma_lib.answers import MEANS, Answer
+from prisma_lib.answers import MEANS, ROUNDING, Answer
 from prisma_lib.baselines import Answers
 from prisma_lib.cells import Benchmark, Cell, benchmark, cells
 from prisma_lib.claims.evidence import OURS
@@ -26,7 +26,7 @@ from prisma_lib.model import Prisma
 from prisma_lib.pdes.base import PDE
 from prisma_lib.shelf import Shelf
 from prisma_lib.solver import PrismaSolver, Solver
-from prisma_lib.tables import EXACT, MEAN, ROUNDING
+from prisma_lib.tables import EXACT, MEAN
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
 from prisma_lib import results
+from prisma_lib.answers import ROUNDING
 from prisma_lib.cells import REGIMES
 from prisma_lib.comparison import EQUAL
 from prisma_lib.frontier import answers, unbeaten
@@ -22,7 +23,7 @@ from prisma_lib.lifted import PrismaL
 from prisma_lib.markdown import label
 from prisma_lib.model import Prisma
 from prisma_lib.styles import GREY, MARKS, PALETTE, look, style
-from prisma_lib.tables import LEARNED, ROUNDING, Entry
+from prisma_lib.tables import LEARNED, Entry
 
 ROW, BAR = 0.28, 0.2  # inches for a row of text, for a thin bar
 OURS = (Prisma.title, PrismaL.title, EQUAL)

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from prisma_lib import charts, metrics, plots
-from prisma_lib.answers import Answer, errors
+from prisma_lib.answers import ROUNDING, Answer, errors
 from prisma_lib.benchmarks import Contest
 from prisma_lib.cells import Benchmark, Cell, observation_of
 from prisma_lib.claims.evidence import OURS
@@ -21,7 +21,7 @@ from prisma_lib.errors import NumericsError
 from prisma_lib.markdown import counted
 from prisma_lib.pdes.base import PDE, Field
 from prisma_lib.plots import Panel
-from prisma_lib.tables import MEAN, ROUNDING
+from prisma_lib.tables import MEAN
 
 Flat = Float[Tensor, "x y"]
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from prisma_lib import results, screened
+from prisma_lib.answers import ROUNDING
 from prisma_lib.cells import COLUMNS, NOISE_SD, RATE, REGIMES
 from prisma_lib.comparison import EQUAL
 from prisma_lib.errors import DataError
@@ -26,9 +27,6 @@ HIDDEN = {
     "sparse": (f"rate={RATE:g}", f"columns={COLUMNS}"),
     "noisy": (f"noise_sd={NOISE_SD:g}",),
 }
-# An error below this, in percent, is rounding: the solver that made the truth, or a
-# posterior that is a point. Nothing is measured by it.
-ROUNDING = 0.01
 LEARNED = (*METHODS, EQUAL, PrismaL.title, *screened.PUBLISHED.values())
 MEAN, EXACT, SOLVER = "mean field", "exact posterior", "numerical solver"
 ABLATIONS = ("tab:main_ablation", "tab:gating_attention_ablation")

@@ -14,7 +14,7 @@ from prisma_lib.comparison import EQUAL
 from prisma_lib.frontier import frontiers, standing
 from prisma_lib.lifted import PrismaL
 from prisma_lib.model import Prisma
-from prisma_lib.tables import EXACT, ROUNDING, SOLVER, Entry, entry_of, grid_of
+from prisma_lib.tables import EXACT, SOLVER, Entry, entry_of, grid_of
 
 YES, NO, OPEN = "yes", "no", "open"
 GRID = ("cpu", 32)
@@ -100,7 +100,7 @@ class Line:
         """Compares an error in percent with the largest that is asked for."""
         if entry is None or entry.value is None or most is None:
             return replace(self, wanted=most)
-        good = entry.value <= max(most, ROUNDING)
+        good = entry.rounding or entry.value <= most
         return replace(
             self,
             wanted=most,
