@@ -49,7 +49,7 @@ interactive: bool = True  # nothing to move here
 folder = Path(out)
 folder.mkdir(parents=True, exist_ok=True)
 found = report.Report.read(ROOT / "outputs")
-made = found.tables()
+made = found.tables
 report.build(found, Path(tables_to or out))
 grids = list(dict.fromkeys(map(tables.grid_of, found.entries)))
 print(f"{len(found.entries)} entries on {len(grids)} grids; {len(made)} tables")

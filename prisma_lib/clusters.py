@@ -85,6 +85,9 @@ def configure() -> None:
             "distributed.deploy.lost-worker-timeout": LOST,
             # Dask would set threads and malloc for us.
             "distributed.nanny.pre-spawn-environ": {},
+            # Samples of what a worker does: nobody looks, and runs need the cores.
+            "distributed.worker.profile.enabled": False,
+            "distributed.admin.system-monitor.interval": "10s",
         }
     )
 

@@ -245,7 +245,8 @@ def merged(plan: Document, scale: str) -> Iterator[Cell]:
     """Yields the runs of a plan without includes, each with all its values.
 
     Raises:
-        ConfigError: When it names no notebook, or values that this does not take.
+        ConfigError: When it names no notebook, or values that this does not take, or
+            one that does not take what a sweep sets.
     """
     path, name = plan.path, plan.content.get("notebook", "")
     if not SLUG.fullmatch(name):
@@ -256,6 +257,11 @@ def merged(plan: Document, scale: str) -> Iterator[Cell]:
     notebook = path.parent.parent / "notebooks" / f"{name}.py"
     declared = pairing.parameters_of(notebook)
     schema.check_values(plan, declared)
+    if missing := [each for each in schema.SET_BY_THE_SWEEP if each not in declared]:
+        raise ConfigError(
+            f"{notebook} has no parameter {', '.join(missing)}: a sweep sets it; "
+            "declare it as other notebooks do"
+        )
     common = base_of(plan, scale, declared)
     values.check(common, declared)
     resources = plan.content.get("resources", {})

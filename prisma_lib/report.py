@@ -15,6 +15,7 @@ import io
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 
 from prisma_lib import (
@@ -113,8 +114,9 @@ class Report:
         )
         return cls(rows, paper, every, [*_in_cards(own)], [*own, *others])
 
+    @cached_property
     def tables(self) -> dict[str, Table]:
-        """Makes every table, by the name of its file."""
+        """Every table, by the name of its file."""
         every = [row for rows in self.rows.values() for row in rows]
         found: dict[str, Table] = {
             regime: [line(entry) for entry in self.entries if entry.regime == regime]
@@ -182,7 +184,7 @@ def filled(text: str, report: Report) -> str:
     Raises:
         ConfigError: When a block names no table, or its results are missing.
     """
-    tables = report.tables()
+    tables = report.tables
 
     def table(block: re.Match[str]) -> str:
         name = block[1]
@@ -222,8 +224,8 @@ def build(report: Report, folder: Path) -> list[Path]:
 
 def files(report: Report, folder: Path) -> list[tuple[Path, bytes]]:
     """Lists the files of all tables and what is in them."""
-    tables = report.tables()
-    return [(folder / f"{n}.csv", as_csv(n, table)) for n, table in tables.items()]
+    made = report.tables
+    return [(folder / f"{n}.csv", as_csv(n, table)) for n, table in made.items()]
 
 
 def renewed(path: Path, content: bytes) -> bool:

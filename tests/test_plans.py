@@ -82,6 +82,19 @@ def test_notebook_is_a_name_in_the_folder(plan, name):
         plans.cells(plan(f"notebook: '{name}'\n"), "smoke")
 
 
+@pytest.mark.parametrize("name", ["out", "scale", "interactive"])
+def test_notebook_without_what_a_sweep_sets_is_refused(plan, root, name, capsys):
+    path = root / "notebooks" / "10_tiny.py"
+    lines = path.read_text().splitlines(keepends=True)
+    kept = [line for line in lines if not line.startswith(f"{name}: ")]
+    path.write_text("".join(kept))
+
+    assert main([str(plan("notebook: 10_tiny\n")), "--scale", "smoke"]) == 2
+    assert f"10_tiny.py has no parameter {name}: a sweep" in capsys.readouterr().err
+    assert len(kept) == len(lines) - 1
+    assert not (root / "outputs").exists()
+
+
 @pytest.mark.parametrize("name", ["../x", "/etc/x.yaml", "a b", "tiny.yaml", "3"])
 def test_include_names_plans_of_the_same_folder(plan, name):
     path = plan(f"include: ['{name}']\n")

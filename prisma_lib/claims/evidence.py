@@ -45,11 +45,10 @@ class Evidence:
 
     def select(self, **wanted: str) -> list[results.Row]:
         """Lists the rows that have these values in these columns."""
-        return [
-            row
-            for row in self.rows
-            if all(str(row[column]) == value for column, value in wanted.items())
-        ]
+        rows = list(self.rows)
+        for column, value in wanted.items():
+            rows = [row for row in rows if str(row[column]) == value]
+        return rows
 
 
 @dataclass(frozen=True)
