@@ -54,11 +54,11 @@ CELLS = (
 )
 HALVED, COST = 2.0, 2.0  # percent: a lift's error, of the seconds of a solve
 FLOOR = 1.1  # times the exact posterior's error
-# Of draws with 50 steps: from, to.
+# Of draws with 50 steps, judged by every truth that is possible: from, to.
 CALIBRATED = {
-    "coverage_50": (0.48, 0.52),
-    "coverage_90": (0.88, 0.92),
-    "spread_skill": (0.9, 1.1),
+    "expected_coverage_50": (0.48, 0.52),
+    "expected_coverage_90": (0.88, 0.92),
+    "expected_spread_skill": (0.9, 1.1),
 }
 
 Cell = tuple[str, str, str]  # equation, direction, regime

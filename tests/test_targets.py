@@ -145,11 +145,12 @@ def test_coverage_is_near_its_share_on_either_side(value, met, missed_by):
     rows = [
         row(
             *("PRISMA-L", value, 50, "poisson", "inverse", "sparse"),
-            **{"sweep": "posterior", "metric": "coverage_50", "n": "32"},
+            **{"sweep": "posterior", "metric": "expected_coverage_50", "n": "32"},
         )
     ]
 
-    line = one(rows, "coverage_50", "poisson", "inverse", "sparse", model="PRISMA-L")
+    cell = "poisson", "inverse", "sparse"
+    line = one(rows, "expected_coverage_50", *cell, model="PRISMA-L")
 
     assert (line["met"], line["missed_by"]) == (met, missed_by)
 
