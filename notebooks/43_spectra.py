@@ -22,7 +22,7 @@
 # that learned, off by 0.85 to 1.4 %** (all on the same 8 problems). C16, E09 and E10 do
 # not hold.
 #
-# Needs: the shipped models, no GPU; baselines where their weights are. Took 24 minutes
+# Needs: the shipped models, no GPU; baselines where their weights are. Took 28 minutes
 # of one core (AMD EPYC) with all of them; a sweep gives the run all cores.
 
 # %%

@@ -72,10 +72,11 @@ def draw_row(figure: Figure, axes: Sequence[Axes], row: Sequence[Panel | None]) 
     """Draws panels on axes; a group shares its limits and colour bar."""
     pairs = list(zip_longest(axes, row))
     for axis, panel in pairs:
-        if panel is None:
-            axis.set_axis_off()
+        if panel is None:  # but for the row's label, which an axis of its own keeps
+            axis.set(xticks=[], yticks=[], frame_on=False, box_aspect=1)
     shown = [(axis, panel) for axis, panel in pairs if panel is not None]
-    for group in dict.fromkeys(panel.like or panel.title for _, panel in shown):
+    groups = dict.fromkeys(panel.like or panel.title for _, panel in shown)
+    for group in groups:
         members = [
             (axis, panel)
             for axis, panel in shown
@@ -85,11 +86,12 @@ def draw_row(figure: Figure, axes: Sequence[Axes], row: Sequence[Panel | None]) 
         for axis, panel in members:
             cmap = "RdBu_r" if panel.signed else "viridis"
             image = field(axis, panel.values, panel.title, norm, cmap)
-        last = [axis for axis, _ in members]
+        # A bar in the middle of a row would push the columns of all rows apart.
+        beside = pairs if len(groups) == 1 else members
         ticks = ScalarFormatter()
         ticks.set_powerlimits((-2, 3))
         bar = figure.colorbar(
-            image, ax=last, shrink=0.8, pad=0.02, aspect=18, format=ticks
+            image, ax=[axis for axis, _ in beside], shrink=0.8, pad=0.02, aspect=18, format=ticks
         )
         bar.ax.tick_params(labelsize=7)
 

@@ -61,6 +61,20 @@ def test_comparison_counts_misjudged_points_where_the_metric_does():
     assert "3.1 % of points" in error.title
 
 
+def test_a_row_with_gaps_keeps_its_label_and_its_columns():
+    whole = [plots.Panel(ramp(), name, like="u") for name in "abcd"]
+
+    figure = plots.grid([whole, [None, *whole[1:3], None]], ["whole", "gaps"])
+
+    figure.canvas.draw()
+    above, below = figure.axes[:4], figure.axes[4:8]
+    assert [axis.get_ylabel() for axis in (above[0], below[0])] == ["whole", "gaps"]
+    assert all(axis.axison for axis in below)
+    for upper, lower in zip(above, below, strict=True):
+        assert lower.get_position().x0 == pytest.approx(upper.get_position().x0)
+    assert not below[0].images and not below[3].images
+
+
 def test_missing_points_and_constant_fields_can_be_drawn(tmp_path):
     nothing = torch.full((8, 8), torch.nan)
     figure = plots.grid(
