@@ -9,9 +9,9 @@
 # %% [markdown]
 # # What does it cost, and where does the time go?
 #
-# **On one core of a server, the residual takes 0.25 to 0.58 % of a step of the paper's
-# network, an iteration of training 1.28 of FunDPS's and 0.61 of DiffusionPDE's, and a
-# thousand samples 2.2 minutes instead of 1.7 hours (FunDPS) and 12.5 (DiffusionPDE):
+# **On one core of a server, the residual takes 0.16 to 0.52 % of a step of the paper's
+# network, an iteration of training 1.19 of FunDPS's and 0.67 of DiffusionPDE's, and a
+# thousand samples 4.0 minutes instead of 2.6 hours (FunDPS) and 35.6 (DiffusionPDE):
 # the time goes into the network.**
 #
 # The paper says that the residual takes at most 1.16 % of a step and no memory (claim
