@@ -9,9 +9,9 @@
 # %% [markdown]
 # # What does it cost, and where does the time go?
 #
-# **On one core of a server, the residual takes 0.16 to 0.52 % of a step of the paper's
-# network, an iteration of training 1.19 of FunDPS's and 0.67 of DiffusionPDE's, and a
-# thousand samples 4.0 minutes instead of 2.6 hours (FunDPS) and 35.6 (DiffusionPDE):
+# **On one core of a server, the residual takes 0.15 to 0.45 % of a step of the paper's
+# network, an iteration of training 1.26 of FunDPS's and 0.57 of DiffusionPDE's, and a
+# thousand samples 3.8 minutes instead of 2.4 hours (FunDPS) and 17.5 (DiffusionPDE):
 # the time goes into the network.**
 #
 # The paper says that the residual takes at most 1.16 % of a step and no memory (claim
@@ -24,7 +24,8 @@
 # the second ones.
 #
 # Needs nothing, no GPU: new networks take as long as trained ones. Runs in about ten
-# minutes of one core.
+# minutes of one core. Let nothing else run meanwhile, on another core neither: cores
+# share the way to the memory, and convolutions need it most.
 
 # %%
 import statistics
