@@ -12,6 +12,7 @@ import argparse
 import csv
 import dataclasses
 import io
+import itertools
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -194,7 +195,8 @@ def filled(text: str, report: Report) -> str:
             rows = report.rows.get(name) or tables.get(name, [])
             rows = report.models if name == "models" else rows
             if name in pdes.names() and rows:
-                rows = [*rows, *report.rows.get(screened.SWEEP, [])]
+                second = (report.rows.get(file, []) for file in screened.FILES)
+                rows = [*rows, *itertools.chain(*second)]
             body = blocks.BLOCKS[name](rows, report.paper) if rows else ""
         else:
             raise unknown_name("block", name, [*blocks.BLOCKS, *REGIMES])

@@ -4,6 +4,8 @@ Some answer a question that no benchmark asks, and stand in its table under a na
 their own: guided methods with the weights and the residual that were published, and
 PRISMA trained with the rivals' budget where the benchmark has no such row. How many
 problems a method was trained on, and in how many minutes, are rows of the sweep, too.
+With another number of steps, as many as were published, guided methods are asked by
+`python -m prisma_lib.evaluate --methods`, whose rows join.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,7 +15,8 @@ from prisma_lib import methods, results
 from prisma_lib.comparison import EQUAL
 from prisma_lib.model import Prisma
 
-SWEEP = "baselines"
+SWEEP, ASKED = "baselines", "evaluate"
+FILES = (SWEEP, ASKED)  # names of their rows' files
 GUIDED = ("DiffusionPDE", "FunDPS")
 WORD = "published"  # the setting `weights` of a row, and of a guided solver
 PUBLISHED = {name: f"{name} ({WORD} weights)" for name in GUIDED}
@@ -31,12 +34,15 @@ def second(row: results.Row) -> results.Row | None:
     Returns:
         The row under the name of its line, without seconds: other trainings ran beside
         them. `None` for a row of another sweep, and for one that is another row's
-        question, such as that of a guided method with tuned weights.
+        question, such as that of a guided method with tuned weights, or one about the
+        problems of a file.
     """
-    if row["sweep"] != SWEEP:
+    setting = results.settings(row)
+    if row["sweep"] not in FILES or "data" in setting:
         return None
-    name = EQUAL if row["method"] == Prisma.title else None
-    if results.settings(row).get("weights") == WORD:
+    equal = (row["sweep"], row["method"]) == (SWEEP, Prisma.title)
+    name = EQUAL if equal else None
+    if setting.get("weights") == WORD:
         name = PUBLISHED.get(row["method"])
     return {**row, "method": name, "seconds_per_sample": ""} if name else None
 

@@ -21,15 +21,16 @@ def recorded(rows: Sequence[results.Row], folder: Path | None = None) -> list[En
 
     Args:
         rows: Rows of one equation and scale that were just made.
-        folder: Holds `results/PDE.csv`, `results/baselines.csv` with the second rows of
-            rivals, and `tables/paper.csv`; by default the outputs of this project.
+        folder: Holds `results/PDE.csv`, `results/baselines.csv` and
+            `results/evaluate.csv` with the second rows of rivals, and
+            `tables/paper.csv`; by default the outputs of this project.
 
     Returns:
         Entries; a new row counts more than a recorded one of the same question.
     """
     folder = folder or ROOT / "outputs"
     pde, scale = rows[0]["pde"], rows[0]["scale"]
-    files = (folder / "results" / f"{name}.csv" for name in (pde, screened.SWEEP))
+    files = (folder / "results" / f"{name}.csv" for name in (pde, *screened.FILES))
     old = (row for file in files for row in results.read(file))
     new = ({**dict.fromkeys(results.COLUMNS, ""), **row, "sweep": pde} for row in rows)
     every = [*(row for row in old if row["scale"] == scale), *new]

@@ -20,7 +20,7 @@ from prisma_lib import (
 from prisma_lib import markdown as md
 from prisma_lib.comparison import EQUAL
 from prisma_lib.provenance import ROOT
-from prisma_lib.screened import PUBLISHED, budgets, second
+from prisma_lib.screened import FILES, PUBLISHED, budgets, second
 
 SECOND = PUBLISHED["FunDPS"]
 AS_PUBLISHED = {"sweep": "baselines", "setting": "size=32;weights=published"}
@@ -97,6 +97,24 @@ def test_a_second_row_has_no_seconds_of_a_machine_that_trained_beside_it(rows):
     assert second(row("FNO", 1.0, sweep="baselines")) is None
 
 
+def test_as_many_steps_as_were_published_are_a_line_of_their_own(rows):
+    asked = {"sweep": "evaluate", "n": "4"}
+    setting = f"{AS_PUBLISHED['setting']};data=public"
+    rows += [
+        row("FunDPS", 7.0, 500, **AS_PUBLISHED | asked),
+        row("FunDPS", 6.0, 500, **AS_PUBLISHED | asked | {"setting": setting}),
+        row("PRISMA", 1.0, 20, **asked),
+    ]
+
+    found = [e for e in tables.entries(rows, PAPER) if e.pde == "darcy"]
+
+    lines = [(e.method, e.steps, e.value) for e in found if e.scale == "cpu"]
+    assert lines.index((SECOND, 500, 7.0)) > lines.index(("FunDPS", 200, 5.0))
+    assert (SECOND, 200, 1.0) in lines
+    assert {value for *_, value in lines}.isdisjoint({6.0})
+    assert [value for who, *_, value in lines if who == "PRISMA"] == [2.0]
+
+
 def test_what_diverged_is_said_below_the_table(rows):
     lost = published("FunDPS", "", setting="size=32;diverged;weights=published")
 
@@ -113,7 +131,7 @@ def test_the_tables_of_this_project_have_both_rows(project):
     assert ("eikonal", EQUAL) in methods
     for pde in ("darcy", "poisson", "helmholtz", "navier_stokes"):
         assert {(pde, name) for name in PUBLISHED.values()} <= methods
-    rows = project.rows["baselines"]
+    rows = [row for file in FILES for row in project.rows[file]]
     wanted = {r["value"] for r in rows if "weights=published" in r["setting"]}
     shown = {e.row["value"] for e in found if e.method in PUBLISHED.values()}
     assert shown == wanted
