@@ -87,11 +87,11 @@ def draw_row(figure: Figure, axes: Sequence[Axes], row: Sequence[Panel | None]) 
             cmap = "RdBu_r" if panel.signed else "viridis"
             image = field(axis, panel.values, panel.title, norm, cmap)
         # A bar in the middle of a row would push the columns of all rows apart.
-        beside = pairs if len(groups) == 1 else members
+        beside = [axis for axis, _ in (pairs if len(groups) == 1 else members)]
         ticks = ScalarFormatter()
         ticks.set_powerlimits((-2, 3))
         bar = figure.colorbar(
-            image, ax=[axis for axis, _ in beside], shrink=0.8, pad=0.02, aspect=18, format=ticks
+            image, ax=beside, shrink=0.8, pad=0.02, aspect=18, format=ticks
         )
         bar.ax.tick_params(labelsize=7)
 
