@@ -24,8 +24,8 @@
 # the second ones.
 #
 # Needs nothing, no GPU: new networks take as long as trained ones. Runs in about ten
-# minutes of one core. Let nothing else run meanwhile, on another core neither: cores
-# share the way to the memory, and convolutions need it most.
+# minutes of one core. Let nothing else run meanwhile, on another core neither: it slows
+# convolutions, those of DiffusionPDE, more than the rest.
 
 # %%
 import statistics
