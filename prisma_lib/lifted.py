@@ -59,6 +59,7 @@ class PrismaL(Prisma):
 
     method = "prisma-l"
     title = "PRISMA-L"
+    symmetric = True
     settings = LiftConfig
     config: LiftConfig
 

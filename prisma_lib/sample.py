@@ -18,11 +18,11 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from prisma_lib.edm import Schedule
-from prisma_lib.errors import unknown_name
+from prisma_lib.errors import NumericsError, unknown_name
 
 State_ = Float[Tensor, "b c x y"]
 Denoiser = Callable[[State_, Float[Tensor, " b"]], State_]
@@ -195,3 +195,30 @@ def start(
     sigmas = schedule.sigmas().tolist()
     pairs = enumerate(itertools.pairwise(sigmas), start=1)
     return sigmas[0] * noise, ((step, *pair) for step, pair in pairs)
+
+
+def refuse_non_finite(
+    x: State_, finite: Bool[Tensor, "_ _"], schedule: Schedule
+) -> None:
+    """Refuses draws that exploded.
+
+    Args:
+        x: The draws.
+        finite: Whether the states of each part were finite after each step.
+        schedule: Noise levels that were visited.
+
+    Raises:
+        NumericsError: When a draw is not finite; names the first such step.
+    """
+    broken = x.isfinite().all(3).all(2).all(1).logical_not()
+    if not broken.any():
+        return
+    steps = schedule.steps
+    # What is broken once stays broken.
+    step = min(int(finite.all(0).sum()) + 1, steps)
+    sigma = schedule.sigmas()[step]
+    raise NumericsError(
+        f"{int(broken.sum())} of {len(x)} draws became non-finite, first in step "
+        f"{step} of {steps}, at noise level {sigma:.3g}: check that what was "
+        "observed lies in the range of the training data"
+    )

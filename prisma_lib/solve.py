@@ -112,8 +112,8 @@ def solve(
         samples: Draws per problem.
         seed: Repeats the draws; None draws one, kept in `Solution.seed`.
         **settings: `sigma_min`, `sigma_max`, `rho` of the schedule; `sampler`,
-            `noise_grid`, `max_batch`, `precision`, `noise_sd`, `compile`, `watch` of
-            `PrismaSolver`. A `Solver` has its own and takes none.
+            `noise_grid`, `max_batch`, `precision`, `noise_sd`, `compile`, `symmetric`,
+            `watch` of `PrismaSolver`. A `Solver` has its own and takes none.
 
     Returns:
         The draws, with shape `(samples, b, c, x, y)`.

@@ -12,13 +12,13 @@ from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
 from prisma_lib import memory, progress, sample
 from prisma_lib.checks import check_count
 from prisma_lib.edm import Schedule
-from prisma_lib.errors import NumericsError, unknown_name
+from prisma_lib.errors import unknown_name
 from prisma_lib.fields import GRFNoise
 from prisma_lib.model import Prisma
 from prisma_lib.observe import Observation, Pair
@@ -27,6 +27,7 @@ from prisma_lib.pdes.base import PDE
 from prisma_lib.philox import key_of
 from prisma_lib.precision import execution, run_as
 from prisma_lib.sample import State
+from prisma_lib.symmetry import Views, check_symmetric
 from prisma_lib.units import Normalised, Told
 
 NOISE_GRIDS = ("train", "paper")
@@ -82,7 +83,12 @@ class DiffusionSolver(ABC):
 
     @abstractmethod
     def states(
-        self, noise: Pair, told: Told, mask: Pair, observation: Observation
+        self,
+        noise: Pair,
+        told: Told,
+        mask: Pair,
+        observation: Observation,
+        rows: range,
     ) -> Iterator[State]:
         """Yields the state of some draws after each step.
 
@@ -91,6 +97,7 @@ class DiffusionSolver(ABC):
             told: What the network is told of their problems, observed values first.
             mask: 1 where observed.
             observation: What was measured of all problems, of which these are a part.
+            rows: Numbers of the draws; draw `s` of problem `j` is `s * batch + j`.
         """
 
     @torch.no_grad()
@@ -138,7 +145,9 @@ class DiffusionSolver(ABC):
                 f"use a grid of {shape[0] // 2} points, or a device with more memory",
             )
         x = self.model.denormalise(torch.cat([x for x, _ in parts]))
-        refuse_non_finite(x, torch.stack([flags for _, flags in parts]), schedule)
+        sample.refuse_non_finite(
+            x, torch.stack([flags for _, flags in parts]), schedule
+        )
         a, u = x.unflatten(0, (samples, observation.batch)).split(self.pde.channels, 2)
         return a, u
 
@@ -159,7 +168,7 @@ class DiffusionSolver(ABC):
         problem = problem.remainder(len(told))
         told, mask = told[problem], mask[problem]
         flags, steps = [], self.levels(observation).steps
-        for state in self.states(noise, told, mask, observation):
+        for state in self.states(noise, told, mask, observation, rows):
             flags.append(state.x.isfinite().all())
             done = rows.start * steps + state.step * len(rows)
             bar.update(done - bar.n)
@@ -167,31 +176,6 @@ class DiffusionSolver(ABC):
                 self.watch(state)
             x = state.x
         return x, torch.stack(flags)
-
-
-def refuse_non_finite(x: Pair, finite: Bool[Tensor, "_ _"], schedule: Schedule) -> None:
-    """Refuses draws that exploded.
-
-    Args:
-        x: The draws.
-        finite: Whether the states of each part were finite after each step.
-        schedule: Noise levels that were visited.
-
-    Raises:
-        NumericsError: When a draw is not finite; names the first such step.
-    """
-    broken = x.isfinite().all(3).all(2).all(1).logical_not()
-    if not broken.any():
-        return
-    steps = schedule.steps
-    # What is broken once stays broken.
-    step = min(int(finite.all(0).sum()) + 1, steps)
-    sigma = schedule.sigmas()[step]
-    raise NumericsError(
-        f"{int(broken.sum())} of {len(x)} draws became non-finite, first in step "
-        f"{step} of {steps}, at noise level {sigma:.3g}: check that what was "
-        "observed lies in the range of the training data"
-    )
 
 
 def check_max_batch(max_batch: int | str) -> None:
@@ -222,11 +206,14 @@ class PrismaSolver(DiffusionSolver):
             problem (b, 2), or a map of it (b, 2, x, y). None: it is estimated.
         compile: True: `torch.compile` the network, with CUDA graphs on a GPU; or the
             name of one of its backends. Keep the solver then: each compiles anew.
+        symmetric: Whether draw `s` sees its problem turned and reflected, in view `s`
+            modulo 8 of `symmetry`, and the first one as it is. None: of PRISMA-L, where
+            the equation has the symmetries of the square.
         watch: Called with every sampler state, for progress bars and trajectories. When
             memory ran out, the states of the smaller part start over.
 
     Raises:
-        ConfigError: When a setting has no meaning.
+        ConfigError: When a setting has no meaning, or the equation no symmetry.
     """
 
     model: Prisma
@@ -237,6 +224,7 @@ class PrismaSolver(DiffusionSolver):
     precision: str = "float32"
     noise_sd: Noise | None = None
     compile: bool | str = False
+    symmetric: bool | None = None
     watch: Callable[[State], None] | None = None
 
     def __post_init__(self) -> None:
@@ -245,6 +233,8 @@ class PrismaSolver(DiffusionSolver):
             raise unknown_name("noise_grid", self.noise_grid, NOISE_GRIDS)
         check_max_batch(self.max_batch)
         self.model.check_schedule(self.schedule, self.sampler)
+        if self.symmetric:
+            check_symmetric(self.pde)
         _ = self._network  # which checks the other two settings
         self.model.prepare()
 
@@ -275,13 +265,24 @@ class PrismaSolver(DiffusionSolver):
         return self.model.condition(observation, self.noise_sd)
 
     def states(
-        self, noise: Pair, told: Told, mask: Pair, observation: Observation
+        self,
+        noise: Pair,
+        told: Told,
+        mask: Pair,
+        observation: Observation,
+        rows: range,
     ) -> Iterator[State]:
         """Yields the state after each step of the sampler; see `DiffusionSolver`."""
+        turns = self.symmetric
+        if turns is None:
+            turns = self.model.symmetric and self.pde.dihedral
+        # The network is turned, and not the noise: states stay as the problem is.
+        views = Views.of_draws(rows, observation.batch) if turns else Views()
+        told, mask = views.of(told), views.of(mask)
 
         def denoise(x: Tensor, sigma: Tensor) -> Tensor:
-            denoised: Tensor = self._network(x, sigma, told, mask)
-            return denoised
+            denoised: Tensor = self._network(views.of(x), sigma, told, mask)
+            return views.back(denoised)
 
         return sample.sampler(self.sampler)(denoise, noise, self.schedule)
 

@@ -2,20 +2,20 @@
 
 If an equation and the law of its inputs do not change when a square is turned or
 reflected, its posterior turns and reflects with what was measured. A network is not
-told so. Draws from all eight views of a problem have a mean that is.
+told so. Draws from all eight views of a problem have a mean that does, and what the
+network gets wrong in one view and not in another becomes a part of their spread.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import groupby
 
 import torch
 from jaxtyping import Shaped
 from torch import Tensor
 
 from prisma_lib.errors import ConfigError
-from prisma_lib.observed import Observation
 from prisma_lib.pdes.base import PDE
-from prisma_lib.solver import Draws, Solver
 
 ORDER = 8  # of the group
 TURNS = 4
@@ -54,62 +54,38 @@ def check_symmetric(pde: PDE) -> None:
 
 
 @dataclass(frozen=True)
-class SymmetricSolver:
-    """Asks a solver for each draw from another of eight views: a `Solver`.
+class Views:
+    """The views in which some draws see their problems.
 
     Args:
-        solver: What draws.
-
-    Raises:
-        ConfigError: When the equation does not have the symmetries of the square.
+        runs: Number of the symmetry, and how many draws in a row see it; nothing is
+            moved without any.
     """
 
-    solver: Solver
+    runs: tuple[tuple[int, int], ...] = ()
 
-    def __post_init__(self) -> None:
-        check_symmetric(self.solver.pde)
-
-    @property
-    def pde(self) -> PDE:
-        """The equation that it solves."""
-        return self.solver.pde
-
-    @property
-    def calls(self) -> int:
-        """Network calls for one draw."""
-        return self.solver.calls
-
-    def solve(
-        self, observation: Observation, *, samples: int, generator: torch.Generator
-    ) -> tuple[Draws, Draws]:
-        """Draws from the posterior; draw `s` sees the view `s` modulo 8.
+    @classmethod
+    def of_draws(cls, rows: range, batch: int) -> "Views":
+        """Gives draw `s` of every problem the view `s` modulo 8.
 
         Args:
-            observation: What was measured, physical units.
-            samples: Draws per problem; with a multiple of 8 all views count alike.
-            generator: Source of the solver's keys, one a view.
-
-        Returns:
-            Draws of `a` and `u`, physical units.
+            rows: Numbers of the draws; draw `s` of problem `j` is `s * batch + j`.
+            batch: Number of problems.
         """
-        views = [*self._views(observation, samples, generator)]
-        a, u = (
-            torch.stack([views[s % ORDER][k][s // ORDER] for s in range(samples)])
-            for k in range(2)
-        )
-        return a, u
+        runs = groupby(rows, key=lambda row: row // batch)
+        return cls(tuple((s % ORDER, len([*run])) for s, run in runs))
 
-    def _views(
-        self, observation: Observation, samples: int, generator: torch.Generator
-    ) -> Iterator[tuple[Draws, Draws]]:
-        for element in range(min(ORDER, samples)):
-            number = len(range(element, samples, ORDER))
-            a, u = self.solver.solve(
-                _moved(observation, element), samples=number, generator=generator
-            )
-            yield moved_back(a, element), moved_back(u, element)
+    def of(self, x: Moved) -> Moved:
+        """Moves the fields of each draw into its view."""
+        return self._each(x, moved)
 
+    def back(self, x: Moved) -> Moved:
+        """Undoes `of`."""
+        return self._each(x, moved_back)
 
-def _moved(observation: Observation, element: int) -> Observation:
-    parts = (getattr(observation, part.name) for part in fields(observation))
-    return Observation(*(moved(part, element).contiguous() for part in parts))
+    def _each(self, x: Moved, move: Callable[[Moved, int], Moved]) -> Moved:
+        if not any(element for element, _ in self.runs):
+            return x
+        parts = x.split([number for _, number in self.runs])
+        pairs = zip(parts, self.runs, strict=True)
+        return torch.cat([move(part, element) for part, (element, _) in pairs])

@@ -72,6 +72,6 @@ def pose(pde, direction, statistics, n=2):
 def trajectory(solver, seen, noise):
     """Lists the states of a guided solver in float64, the start first."""
     x_obs, mask = (x.double() for x in solver.condition(seen))
-    states = solver.states(noise, x_obs, mask, seen)
+    states = solver.states(noise, x_obs, mask, seen, range(len(noise)))
     start = solver.levels(seen).sigmas()[0] * noise
     return [start, *(state.x for state in states)]

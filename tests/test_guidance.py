@@ -113,7 +113,7 @@ def test_without_weights_an_exact_prior_draws_its_own_covariance(kind):
     impulses = torch.eye(128, dtype=torch.float64).view(128, 2, 8, 8)
     zero = torch.zeros_like(impulses)
 
-    for state in solver.states(impulses, zero, zero, nothing):
+    for state in solver.states(impulses, zero, zero, nothing, range(len(zero))):
         drawn = state.x.flatten(1)
 
     found = drawn.T @ covariance_of_noise(model) @ drawn
@@ -132,7 +132,8 @@ def test_the_equation_pulls_in_the_last_fifth_of_the_steps_only():
     solver = Asked(network(DiffusionPDE, poisson, STATISTICS), steps=20)
     seen = pose(poisson, "forward", STATISTICS)
     done = []
-    for state in solver.states(torch.randn(2, 2, 8, 8), *solver.condition(seen), seen):
+    start = torch.randn(2, 2, 8, 8)
+    for state in solver.states(start, *solver.condition(seen), seen, range(2)):
         done.append((state.step, len(asked)))
 
     assert done[15] == (16, 0)

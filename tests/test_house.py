@@ -36,9 +36,9 @@ lifts nn edm presets
 units denoiser
 model lifted
 memory
-sample precision anatomy
+sample precision symmetry anatomy
 solver distilled
-baselines symmetry
+baselines
 methods
 solve
 parallel teams results

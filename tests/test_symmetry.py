@@ -5,10 +5,17 @@ import itertools
 import pytest
 import torch
 
-from prisma_lib import data, feeds, pdes
+from prisma_lib import data, feeds, pdes, solve
+from prisma_lib.edm import Schedule
 from prisma_lib.errors import ConfigError
-from prisma_lib.observe import observation, observe
-from prisma_lib.symmetry import ORDER, SymmetricSolver, moved, moved_back
+from prisma_lib.lifted import PrismaL
+from prisma_lib.model import ModelConfig, Prisma
+from prisma_lib.observe import Observation, observe
+from prisma_lib.philox import key_of
+from prisma_lib.presets import LiftConfig
+from prisma_lib.sample import heun
+from prisma_lib.solver import PrismaSolver
+from prisma_lib.symmetry import ORDER, Views, moved, moved_back
 from prisma_lib.training import TrainConfig, start
 
 SIZE = 16
@@ -51,65 +58,87 @@ def test_the_others_are_not(name, quick):
     assert max(changes) > 1e-3
 
 
-class FirstRow:
-    """Answers with what stands in the first row, in every row; counts its draws."""
+def test_a_mean_over_all_views_turns_with_the_problem():
+    x = torch.arange(2 * 16.0).view(2, 1, 4, 4).square()
+    views = Views.of_draws(range(2 * ORDER), 2)
 
-    calls = 3
+    def mean(field):
+        rows = views.of(field.repeat(ORDER, 1, 1, 1))
+        found = views.back(rows[..., :1, :].expand_as(rows))  # no symmetry of its own
+        return found.unflatten(0, (ORDER, 2)).mean(0)
 
-    def __init__(self, pde):
-        self.pde, self.asked = pde, []
-
-    def solve(self, observation, *, samples, generator):
-        self.asked.append(samples)
-        key = torch.rand((), generator=generator)
-        first = observation.a[..., :1, :].expand_as(observation.a)
-        numbers = torch.arange(samples).view(-1, 1, 1, 1, 1) + key
-        return first.repeat(samples, 1, 1, 1, 1), numbers.expand(-1, *first.shape)
+    for g in range(ORDER):
+        torch.testing.assert_close(mean(moved(x, g)), moved(mean(x), g))
+    assert not torch.allclose(mean(x), x[..., :1, :].expand_as(x))
 
 
-def test_each_draw_sees_another_view_and_is_turned_back():
-    pde = pdes.load("poisson", size=4)
-    a = torch.arange(16.0).view(1, 1, 4, 4)
-    plain = FirstRow(pde)
-    solver = SymmetricSolver(plain)
+def lifted(name="poisson", **settings):
+    torch.manual_seed(0)
+    pde = pdes.load(name, size=SIZE, **settings)
+    model = PrismaL(pde, LiftConfig.preset("tiny"), data.statistics(pde, num=16)).eval()
+    model.requires_grad_(False)
+    for parameter in model.parameters():  # wake the layers that start at zero
+        if parameter.abs().max() == 0:
+            torch.nn.init.normal_(parameter, std=0.1)
+    return model
 
-    draws, numbers = solver.solve(
-        observation(pde, a=a), samples=10, generator=torch.Generator().manual_seed(0)
+
+def draws_of(solver, seen, samples):
+    generator = torch.Generator().manual_seed(3)
+    return torch.cat(solver.solve(seen, samples=samples, generator=generator), 2)
+
+
+def test_each_draw_is_that_of_its_turned_problem_from_turned_noise():
+    model, (a, u) = lifted(), data.problems(pdes.load("poisson", size=SIZE), 2)
+    seen = observe("sparse_forward", a, u, rate=0.1, index=range(2))
+    uneven = torch.linspace(0.1, 1, 4 * SIZE**2).view(2, 2, SIZE, SIZE) * model.std
+    solver = PrismaSolver(model, Schedule(3), noise_sd=uneven)
+    key = key_of(torch.Generator().manual_seed(3))
+    noise = solver.source(seen.shape).draw(key, range(20), 2, shape=seen.shape)
+
+    found = draws_of(solver, seen, 10)
+
+    for s in range(10):
+        parts = (moved(part, s % ORDER) for part in vars(seen).values())
+        turned = Observation(*(part.contiguous() for part in parts))
+        told, mask = model.condition(turned, moved(uneven, s % ORDER).contiguous())
+        start = moved(noise[2 * s : 2 * s + 2], s % ORDER).contiguous()
+
+        def denoise(x, sigma, told=told, mask=mask):
+            return model(x, sigma, told, mask)
+
+        *_, last = heun(denoise, start, solver.schedule)
+        wanted = moved_back(model.denormalise(last.x), s % ORDER)
+        torch.testing.assert_close(found[s], wanted, rtol=1e-3, atol=1e-3)
+
+
+def test_only_prisma_l_sees_other_views_unasked_and_only_where_it_may():
+    model, (a, u) = lifted(), data.problems(pdes.load("poisson", size=SIZE), 1)
+    seen = observe("sparse_forward", a, u, rate=0.1, index=range(1))
+    one = PrismaSolver(model, Schedule(2), symmetric=False)
+    both = [draws_of(s, seen, 3) for s in (PrismaSolver(model, Schedule(2)), one)]
+    split = draws_of(PrismaSolver(model, Schedule(2), max_batch=1), seen, 3)
+
+    torch.testing.assert_close(split, both[0], rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(both[0][0], both[1][0])  # the first is as it was asked
+    assert (both[0][1:] - both[1][1:]).norm() > 1e-2 * both[1][1:].norm()
+
+    paper = Prisma(model.pde, ModelConfig.preset("tiny"), model.statistics).eval()
+    unasked, straight = (
+        draws_of(PrismaSolver(paper, Schedule(2), symmetric=symmetric), seen, 2)
+        for symmetric in (None, False)
     )
-
-    assert plain.asked == [2, 2, 1, 1, 1, 1, 1, 1]
-    assert solver.calls == 3
-    # Whatever the view, an edge of the square was copied over all of it.
-    edges = {
-        tuple(sorted(edge.tolist()))
-        for edge in (a[0, 0, 0], a[0, 0, -1], a[0, 0, :, 0], a[0, 0, :, -1])
-    }
-    found = {tuple(sorted(set(draw.flatten().tolist()))) for draw in draws}
-    assert found == edges
-    assert torch.equal(draws[0], draws[8])
-    assert len({draw.mean().item() for draw in numbers}) == 10
-
-
-def test_a_solver_of_a_moved_problem_moves_its_mean():
-    pde = pdes.load("helmholtz", size=8)
-    a, u = data.problems(pde, 1)
-    solver = SymmetricSolver(FirstRow(pde))
-    seen = observe("full_forward", a, u, index=range(1))
-
-    def mean(g):
-        turned = observation(pde, a=moved(seen.a, g))
-        found, _ = solver.solve(turned, samples=8, generator=torch.Generator())
-        return moved_back(found.mean(0), g)
-
-    for g in range(1, ORDER):
-        torch.testing.assert_close(mean(g), mean(0))
+    assert torch.equal(unasked, straight)
 
 
 def test_equations_without_symmetry_are_refused():
-    pde = pdes.load("burgers", size=SIZE)
+    model = lifted("burgers")
+    a, u = data.problems(model.pde, 1)
+    seen = observe("sparse_forward", a, u, rate=0.1, index=range(1))
 
+    assert draws_of(PrismaSolver(model, Schedule(1)), seen, 2).isfinite().all()
     with pytest.raises(ConfigError, match="burgers changes when the square"):
-        SymmetricSolver(FirstRow(pde))
+        solve(model, a, symmetric=True)
 
 
 def batches(**settings):

@@ -179,7 +179,12 @@ class GuidedSolver(DiffusionSolver):
         return self.model.condition(observation)
 
     def states(
-        self, noise: Pair, told: Told, mask: Pair, observation: Observation
+        self,
+        noise: Pair,
+        told: Told,
+        mask: Pair,
+        observation: Observation,
+        rows: range,
     ) -> Iterator[State]:
         """Yields the state after each guided step; see `DiffusionSolver`."""
         with torch.inference_mode(False):  # whose tensors no gradient goes through

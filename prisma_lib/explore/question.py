@@ -180,7 +180,7 @@ def path(q: Question, seen: Observation, draws: int = 1) -> Iterator[State]:
     source = solver.source(seen.shape)
     noise = source.draw(key, range(draws), model.channels, shape=seen.shape)
     told, mask = solver.condition(seen.repeat(draws))
-    for state in solver.states(noise, told, mask, seen):
+    for state in solver.states(noise, told, mask, seen, range(draws)):
         if not state.x.isfinite().all():
             raise NumericsError(
                 f"a draw became non-finite in step {state.step} of {q.steps}: take "
