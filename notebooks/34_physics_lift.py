@@ -67,12 +67,13 @@ from prisma_lib import (
 from prisma_lib.edm import SIGMA_DATA, Schedule
 from prisma_lib.errors import CheckpointError
 from prisma_lib.judge import answered
-from prisma_lib.markdown import sheet
+from prisma_lib.markdown import counted, sheet
 from prisma_lib.results import number, read, settings, spoken, write_metrics
 from prisma_lib.screen import screen
 from prisma_lib.shelf import Shelf
 from prisma_lib.solver import PrismaSolver
 from prisma_lib.styles import PALETTE
+from prisma_lib.targets import CALIBRATED
 
 # %% tags=["parameters"]
 model_name: str = "darcy-32L"  # a model of PRISMA-L, or the folder of one
@@ -435,7 +436,7 @@ print(
 if len(mine):
     worst = mine.loc[mine["value"].idxmax()]
     print(
-        f"a draw of {once} call, as an estimate of the mean, errs "
+        f"a draw of {counted(once, 'call')}, as an estimate of the mean, errs "
         f"{mine['value'].min():.3g} to {worst['value']:.3g} "
         f"[{worst['low']:.3g}, {worst['high']:.3g}] times as much as the mean of "
         f"Heun's draws; most in {', '.join(worst['cell'])}"
@@ -483,8 +484,9 @@ def judge(kind, solver):
 # %%
 if student and samples > 1:
     levels = student.schedule
-    judge(f"{levels.steps} calls, student", PrismaSolver(student, levels, "euler"))
-    judge(f"{levels.steps} calls, teacher", PrismaSolver(model, levels, "euler"))
+    few_calls = counted(levels.steps, "call")
+    judge(f"{few_calls}, student", PrismaSolver(student, levels, "euler"))
+    judge(f"{few_calls}, teacher", PrismaSolver(model, levels, "euler"))
     judge(f"{long.calls} calls, teacher", long)
     display(pd.DataFrame(lines).set_index(["cell", "who"]))
 
@@ -549,7 +551,7 @@ if pde.dihedral:
 # of the exact posterior, from which 19 draws of its own are off by chance, too.
 
 # %%
-JUDGED = ["expected_coverage_50", "expected_coverage_90", "expected_spread_skill"]
+JUDGED = [*CALIBRATED]  # 50 %, 90 %, spread over error
 MEASURES = [*JUDGED, "spread_ratio", "mean_distance"]
 recorded = read(provenance.ROOT / "outputs" / "results" / "posterior.csv")
 drawn = [row for row in recorded if row["method"] in (title, "exact posterior")]
@@ -577,7 +579,8 @@ off, exact_off = (
 )
 skill = [number(row) for row in ours if row["metric"] == JUDGED[2]]
 if off:
-    near, fair = sum(x <= 0.02 for x in off), sum(0.9 <= x <= 1.1 for x in skill)
+    low, high = CALIBRATED[JUDGED[2]]
+    near, fair = sum(x <= 0.02 for x in off), sum(low <= x <= high for x in skill)
     calibrated = f"""**Coverage is off by {100 * max(off):.1f} points at most, within 2
 in {near} of {len(off)} rows; that of the exact posterior's own draws by
 {100 * max(exact_off):.1f}, by chance. Spread over error is {min(skill):.2f} to
