@@ -57,7 +57,7 @@ from prisma_lib.errors import CheckpointError
 from prisma_lib.lifted import PrismaL
 from prisma_lib.posterior import gaussian_posterior
 from prisma_lib.results import write_metrics
-from prisma_lib.sample import SAMPLERS
+from prisma_lib.sample import heun
 from prisma_lib.shelf import Shelf
 from prisma_lib.solve import PrismaSolver
 
@@ -70,8 +70,7 @@ n: int = 64  # unseen test problems that get 19 draws
 many: int = 8  # of these, the problems that get 99 draws
 exact_n: int = 16  # test problems of the equations with a known posterior
 steps: int = 20  # sampler steps
-lifted_steps: int = 50  # steps of the multistep sampler of PRISMA-L, a call each
-one_view: bool = True  # draw from PRISMA-L without the views of its symmetry, too
+lifted_steps: int = 50  # sampler steps of PRISMA-L
 seed: int = 0  # seed of problems, sensors, noise and draws
 out: str = "outputs/scratch/posterior"  # folder for metrics.json and figures
 scale: str = "cpu"  # name of the scale, for the records
@@ -95,13 +94,12 @@ shelf = Shelf(Path(out) / "draws")
 
 
 def budget(network):
-    lift = isinstance(network, PrismaL)
-    return ("multistep", lifted_steps) if lift else ("heun", steps)
+    return lifted_steps if isinstance(network, PrismaL) else steps
 
 
-def ensemble(network, problems, direction, regime, samples, **more):
-    (sampler, count), asked = budget(network), [(direction, regime)]
-    solver = PrismaSolver(network, Schedule(count), sampler, **more)
+def ensemble(network, problems, direction, regime, samples):
+    schedule, asked = Schedule(budget(network)), [(direction, regime)]
+    solver = PrismaSolver(network, schedule)
     name = {"method": network.title}
     make = partial(judge.answered, solver, problems, asked, samples=samples, **name)
     (found,) = shelf.kept(network.title, [solver], problems, asked, samples, make)
@@ -242,14 +240,9 @@ plt.show()
 # closed form. Beside PRISMA, and our PRISMA-L (see 34_physics_lift), we judge as many
 # draws of the exact posterior: what they miss is chance.
 #
-# PRISMA has the paper's 20 steps of Heun's method, PRISMA-L 50 steps of the multistep
-# sampler. The first table says how wide a *perfect* network would draw a Gaussian of
-# some standard deviation, divided by that: a sampler's error, not the network's.
-#
-# Both equations stay the same when the square is turned or reflected, and each draw of
-# PRISMA-L sees another of eight views. "One view" are draws that all see the problem as
-# it is: what the network gets wrong there is the same in all, and no part of their
-# spread.
+# PRISMA has the paper's 20 steps of Heun's method, PRISMA-L 50. The first table says
+# how wide a *perfect* network would draw a Gaussian of some standard deviation, divided
+# by that: a sampler's error, not the network's.
 #
 # The edge, where the solution is zero in every problem, counts in no interval. Even so
 # one truth a problem says little, as a smooth field has few numbers of its own: exact
@@ -263,26 +256,20 @@ plt.show()
 SDS = (1.0, 0.3, 0.1, 0.03, 0.01)
 
 
-def width_of(sd, sampler, steps):
+def width_of(sd, steps):
     noise = torch.ones(1, 1, 1, 1, dtype=torch.float64)
-    states = SAMPLERS[sampler](
-        lambda x, s: x * sd**2 / (sd**2 + s**2), noise, Schedule(steps)
-    )
-    *_, last = states
+    *_, last = heun(lambda x, s: x * sd**2 / (sd**2 + s**2), noise, Schedule(steps))
     return last.x.item() / sd
 
 
-used = [("heun", steps), ("multistep", lifted_steps)]
-widths = {
-    f"{name}, {k} steps": {sd: width_of(sd, name, k) for sd in SDS} for name, k in used
-}
+counts = sorted({steps, lifted_steps})
+widths = {f"{k} steps": {sd: width_of(sd, k) for sd in SDS} for k in counts}
 display(pd.DataFrame(widths).rename_axis("true").round(3))
 
 # %%
 CELLS = [(d, r) for d in ("forward", "inverse") for r in ("sparse", "noisy")]
 MEASURES = ("coverage_50", "coverage_90", "spread_skill")
 EXPECTED = [f"expected_{metric}" for metric in MEASURES]
-ONE_VIEW = f"{PrismaL.title}, one view"
 
 
 # %%
@@ -306,10 +293,7 @@ def beside(networks, problems, direction, regime):
     key = torch.Generator().manual_seed(seed)
     answers = {"exact posterior": exact.sample(19, key)[part].float()}
     for network in networks:
-        asked = (network, problems, direction, regime, 19)
-        answers[network.title] = ensemble(*asked)
-        if one_view and isinstance(network, PrismaL):
-            answers[ONE_VIEW] = ensemble(*asked, symmetric=False)
+        answers[network.title] = ensemble(network, problems, direction, regime, 19)
     known = exact.mean()[part], exact.std()[part]
     varies = truth.std(0, keepdim=True) > 0
     return answers, truth, known, varies.expand_as(truth)
@@ -324,8 +308,7 @@ for name in exact_names:
     problems = evaluate.benchmark(networks[0].pde, exact_n, seed)
     for cell in CELLS:
         answers, truth, known, judged = beside(networks, problems, *cell)
-        drawn = {m: each for m, each in answers.items() if m != ONE_VIEW}
-        compared[name, *cell] = drawn, truth, known, judged
+        compared[name, *cell] = answers, truth, known, judged
         for method, each in answers.items():
             found = calibration.measures(each, truth, judged, seed)
             found |= calibration.distances(each, *known, seed)
@@ -335,8 +318,7 @@ for name in exact_names:
             found["spread_error_pearson_r"] = calibration.correlation(
                 width, error, seed
             )
-            taken = {m.title: budget(m)[1] for m in networks}
-            taken = taken.get(method.removesuffix(", one view"), "")
+            taken = {m.title: budget(m) for m in networks}.get(method, "")
             record(found, problems, *cell, "draws=19", method=method, steps=taken)
 
 # %% [markdown]

@@ -59,7 +59,6 @@ class PrismaL(Prisma):
 
     method = "prisma-l"
     title = "PRISMA-L"
-    symmetric = True
     settings = LiftConfig
     config: LiftConfig
 

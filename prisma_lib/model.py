@@ -51,7 +51,6 @@ class Prisma(Denoiser):
 
     method = "prisma"
     title = "PRISMA"
-    symmetric = False  # whether draws see other views where the equation allows it
     settings = ModelConfig
     config: ModelConfig
 

@@ -207,8 +207,8 @@ class PrismaSolver(DiffusionSolver):
         compile: True: `torch.compile` the network, with CUDA graphs on a GPU; or the
             name of one of its backends. Keep the solver then: each compiles anew.
         symmetric: Whether draw `s` sees its problem turned and reflected, in view `s`
-            modulo 8 of `symmetry`, and the first one as it is. None: of PRISMA-L, where
-            the equation has the symmetries of the square.
+            modulo 8 of `symmetry`, and the first one as it is: where the equation has
+            the symmetries of the square.
         watch: Called with every sampler state, for progress bars and trajectories. When
             memory ran out, the states of the smaller part start over.
 
@@ -224,7 +224,7 @@ class PrismaSolver(DiffusionSolver):
     precision: str = "float32"
     noise_sd: Noise | None = None
     compile: bool | str = False
-    symmetric: bool | None = None
+    symmetric: bool = False
     watch: Callable[[State], None] | None = None
 
     def __post_init__(self) -> None:
@@ -273,11 +273,8 @@ class PrismaSolver(DiffusionSolver):
         rows: range,
     ) -> Iterator[State]:
         """Yields the state after each step of the sampler; see `DiffusionSolver`."""
-        turns = self.symmetric
-        if turns is None:
-            turns = self.model.symmetric and self.pde.dihedral
         # The network is turned, and not the noise: states stay as the problem is.
-        views = Views.of_draws(rows, observation.batch) if turns else Views()
+        views = Views.of_draws(rows, observation.batch) if self.symmetric else Views()
         told, mask = views.of(told), views.of(mask)
 
         def denoise(x: Tensor, sigma: Tensor) -> Tensor:

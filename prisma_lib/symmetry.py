@@ -2,8 +2,7 @@
 
 If an equation and the law of its inputs do not change when a square is turned or
 reflected, its posterior turns and reflects with what was measured. A network is not
-told so. Draws from all eight views of a problem have a mean that does, and what the
-network gets wrong in one view and not in another becomes a part of their spread.
+told so. Draws from all eight views of a problem have a mean that does.
 """
 
 from collections.abc import Callable
