@@ -63,14 +63,20 @@ def test_plans_state_the_minutes_that_the_cards_record():
 
 @pytest.fixture(scope="module")
 def there(tmp_path_factory):
-    """Finds a model that ships; of one that does not yet, trains a tiny one instead."""
+    """Finds a model that ships; instead of one that does not, trains a tiny one.
+
+    So it does of Kolmogorov flow: statistics and lift of the model that ships rest on
+    trajectories that a fresh clone would be a quarter of an hour over.
+    """
     folder, shipped = tmp_path_factory.mktemp("models"), checkpoints.shipped()
 
     def found(name):
         out = folder / name
-        if name in shipped or out.exists():
-            return name if name in shipped else str(out)
         pde = name.rpartition("-")[0]
+        if name in shipped and pde != "kolmogorov":
+            return name
+        if out.exists():
+            return str(out)
         config = TrainConfig(
             method="prisma-l" if name.endswith("L") else "prisma",
             pde=pde,
