@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 import torch
+from small import lifted_network
 
 from prisma_lib import cells, data, evaluate, lifts, pdes, solve
 from prisma_lib.edm import SIGMA_DATA, Schedule
 from prisma_lib.errors import ConfigError, ShapeError
-from prisma_lib.lifted import LEAST, SURE, PrismaL
+from prisma_lib.lifted import LEAST, SURE
 from prisma_lib.model import ModelConfig, Prisma
 from prisma_lib.observe import observation, observe
 from prisma_lib.presets import LiftConfig
@@ -16,20 +17,6 @@ from prisma_lib.training import TrainConfig, loop, start
 
 SIZE = 16
 RATE = 0.1
-
-
-def build(pde, silent=False, **settings):
-    torch.manual_seed(0)
-    config = LiftConfig.preset("tiny", **settings)
-    model = PrismaL(pde, config, data.statistics(pde, num=64)).eval()
-    model.requires_grad_(False)
-    for parameter in model.parameters():  # wake the layers that start at zero
-        if parameter.abs().max() == 0:
-            torch.nn.init.normal_(parameter, std=0.1)
-    if silent:
-        model.backbone.project.weight.zero_()
-        model.backbone.project.bias.zero_()
-    return model
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +36,7 @@ def noise_like(x):
 @pytest.mark.parametrize("name", pdes.names())
 def test_every_equation_is_told_its_lift_in_its_own_units(name, quick):
     pde = quick(name, SIZE)
-    model = build(pde)
+    model = lifted_network(pde)
     a, u = data.problems(pde, 2)
     seen = observe("sparse_inverse", a, u, rate=RATE, index=range(2))
     found = lifts.lift(pde, seen)
@@ -65,7 +52,7 @@ def test_every_equation_is_told_its_lift_in_its_own_units(name, quick):
 
 
 def test_training_tells_what_solving_tells(pde, pairs):
-    model = build(pde)
+    model = lifted_network(pde)
     x_0 = model.normalise(torch.cat(pairs, 1))
     seen = observe("sparse_forward", *pairs, rate=RATE, index=range(4))
 
@@ -75,7 +62,7 @@ def test_training_tells_what_solving_tells(pde, pairs):
 
 
 def test_without_its_network_it_is_the_posterior_mean_of_independent_errors(pde, pairs):
-    model = build(pde, silent=True)
+    model = lifted_network(pde, silent=True)
     seen = observe("sparse_forward", *pairs, rate=RATE, index=range(4))
     told, mask = model.condition(seen, 0.0)
     _, mean, sd, _ = model._parts(told)
@@ -94,7 +81,7 @@ def test_without_its_network_it_is_the_posterior_mean_of_independent_errors(pde,
 
 @pytest.mark.parametrize("sigma", [1e-3, 1.0, 80.0])
 def test_what_is_known_is_never_changed(pde, pairs, sigma):
-    model = build(pde)
+    model = lifted_network(pde)
     seen = observe("sparse_forward", *pairs, rate=RATE, index=range(4))
     told, mask = model.condition(seen, 0.0)
     values = told[:, :2]
@@ -106,7 +93,7 @@ def test_what_is_known_is_never_changed(pde, pairs, sigma):
 
 
 def test_the_loss_is_the_squared_error_of_the_networks_own_output(pde, pairs):
-    model = build(pde)
+    model = lifted_network(pde)
     x_0 = model.normalise(torch.cat(pairs, 1))
     mask = torch.zeros_like(x_0)
     mask[:, :1, ::2] = 1.0
@@ -128,7 +115,7 @@ def test_the_loss_is_the_squared_error_of_the_networks_own_output(pde, pairs):
 
 def test_a_calibrated_lift_gives_the_network_targets_of_unit_variance():
     pde = pdes.load("poisson", size=SIZE)
-    model = build(pde, silent=True)
+    model = lifted_network(pde, silent=True)
     x_0 = model.normalise(torch.cat(data.problems(pde, 256, "train"), 1))
     mask = torch.zeros_like(x_0)
     mask[:, :1, ::3, ::3] = 1.0
@@ -144,7 +131,7 @@ def test_a_calibrated_lift_gives_the_network_targets_of_unit_variance():
 @pytest.mark.parametrize("state", ["mixed", "lifted", "both"])
 @pytest.mark.parametrize("strategy", ["sra", "concat", "none"])
 def test_the_network_sees_the_residuals_that_it_asks_for(pde, pairs, state, strategy):
-    model = build(pde, residual_state=state, strategy=strategy)
+    model = lifted_network(pde, residual_state=state, strategy=strategy)
     seen = observe("sparse_forward", *pairs, rate=RATE, index=range(4))
     told, mask = model.condition(seen, 0.0)
     _, mean, sd, _ = model._parts(told)
@@ -164,7 +151,7 @@ def test_the_network_sees_the_residuals_that_it_asks_for(pde, pairs, state, stra
 
 
 def test_each_residual_has_its_own_scale(pde, pairs):
-    model = build(pde, residual_state="both")
+    model = lifted_network(pde, residual_state="both")
     seen = observe("full_forward", *pairs, index=range(4))  # whose lift has none
     told, mask = model.condition(seen, 0.0)
 
@@ -176,7 +163,7 @@ def test_each_residual_has_its_own_scale(pde, pairs):
 
 
 def test_noise_is_given_or_estimated(pde):
-    model = build(pde)
+    model = lifted_network(pde)
     problems = cells.benchmark(pde, 8, split="validation")
     seen = cells.observation_of(problems, "inverse", "noisy")
     sd = problems.noise_sd("noisy")
@@ -193,7 +180,7 @@ def test_noise_is_given_or_estimated(pde):
 
 
 def test_solving_takes_the_noise_of_sensors(pde, pairs):
-    model = build(pde)
+    model = lifted_network(pde)
     u = pairs[1][:1] + 1e-3 * noise_like(pairs[1][:1])
     draws = {
         sd: solve(model, u=u, steps=2, seed=0, noise_sd=sd).a for sd in (1e-3, 1e-1)
@@ -205,7 +192,7 @@ def test_solving_takes_the_noise_of_sensors(pde, pairs):
 
 
 def test_draws_are_about_the_lift_where_the_network_is_silent(pde, pairs):
-    model = build(pde, silent=True)
+    model = lifted_network(pde, silent=True)
     seen = observe("sparse_forward", pairs[0][:1], pairs[1][:1], rate=RATE, index=[0])
     found = lifts.lift(pde, seen)
     solver = PrismaSolver(model, Schedule(50), noise_sd=0.0)
@@ -222,7 +209,7 @@ def test_draws_are_about_the_lift_where_the_network_is_silent(pde, pairs):
 
 
 def test_it_runs_on_other_grids_and_refuses_those_it_cannot_pool(pde):
-    model = build(pde)
+    model = lifted_network(pde)
     finer = pde.resized(2 * SIZE)
     found = solve(model, data.problems(finer, 1)[0], steps=2, seed=0)
 
@@ -254,18 +241,18 @@ def test_prisma_is_told_of_no_noise(pde, pairs):
 @pytest.mark.parametrize("sd", [-1.0, float("nan"), (0.1, -0.1), "much", {}])
 def test_impossible_noise_is_refused(pde, pairs, sd):
     with pytest.raises(ConfigError, match="noise_sd="):
-        solve(build(pde), pairs[0], steps=2, noise_sd=sd)
+        solve(lifted_network(pde), pairs[0], steps=2, noise_sd=sd)
 
 
 @pytest.mark.usefixtures("untyped")
 def test_noise_of_another_shape_is_refused(pde, pairs):
     for sd in ((0.1, 0.2, 0.3), np.zeros((16, 16)), torch.zeros(8, 1)):
         with pytest.raises(ShapeError, match=r"or maps of them \(4, 2, 16, 16\)"):
-            solve(build(pde), pairs[0], steps=2, noise_sd=sd)
+            solve(lifted_network(pde), pairs[0], steps=2, noise_sd=sd)
 
 
 def test_a_map_of_the_noise_may_be_an_array(pde, pairs):
-    model, u, even = build(pde), pairs[1][:1], np.full((1, 2, 16, 16), 0.1)
+    model, u, even = lifted_network(pde), pairs[1][:1], np.full((1, 2, 16, 16), 0.1)
     uneven = even * np.linspace(0.1, 1.9, 16)
 
     number, array, other = (
@@ -277,7 +264,7 @@ def test_a_map_of_the_noise_may_be_an_array(pde, pairs):
 
 
 def test_its_rows_have_its_own_name(pde):
-    rows = evaluate.table(build(pde), n=2, steps=1)
+    rows = evaluate.table(lifted_network(pde), n=2, steps=1)
 
     assert {"PRISMA-L", "lift"} < {row["method"] for row in rows}
     assert "PRISMA" not in {row["method"] for row in rows}
@@ -289,7 +276,7 @@ def test_an_unknown_residual_state_is_refused():
 
 
 def test_a_question_without_an_observation_is_drawn_from_the_prior(pde):
-    model = build(pde, silent=True)
+    model = lifted_network(pde, silent=True)
     nothing = observation(pde, allow_nothing=True)
     solver = PrismaSolver(model, Schedule(20))
 

@@ -4,14 +4,13 @@ import itertools
 
 import pytest
 import torch
+from small import lifted_network
 
 from prisma_lib import data, feeds, pdes, solve
 from prisma_lib.edm import Schedule
 from prisma_lib.errors import ConfigError
-from prisma_lib.lifted import PrismaL
 from prisma_lib.observe import Observation, observe
 from prisma_lib.philox import key_of
-from prisma_lib.presets import LiftConfig
 from prisma_lib.sample import heun
 from prisma_lib.solver import PrismaSolver
 from prisma_lib.symmetry import ORDER, Views, moved, moved_back
@@ -71,24 +70,14 @@ def test_a_mean_over_all_views_turns_with_the_problem():
     assert not torch.allclose(mean(x), x[..., :1, :].expand_as(x))
 
 
-def lifted(name="poisson", **settings):
-    torch.manual_seed(0)
-    pde = pdes.load(name, size=SIZE, **settings)
-    model = PrismaL(pde, LiftConfig.preset("tiny"), data.statistics(pde, num=16)).eval()
-    model.requires_grad_(False)
-    for parameter in model.parameters():  # wake the layers that start at zero
-        if parameter.abs().max() == 0:
-            torch.nn.init.normal_(parameter, std=0.1)
-    return model
-
-
 def draws_of(solver, seen, samples):
     generator = torch.Generator().manual_seed(3)
     return torch.cat(solver.solve(seen, samples=samples, generator=generator), 2)
 
 
 def test_each_draw_is_that_of_its_turned_problem_from_turned_noise():
-    model, (a, u) = lifted(), data.problems(pdes.load("poisson", size=SIZE), 2)
+    pde = pdes.load("poisson", size=SIZE)
+    model, (a, u) = lifted_network(pde), data.problems(pde, 2)
     seen = observe("sparse_forward", a, u, rate=0.1, index=range(2))
     uneven = torch.linspace(0.1, 1, 4 * SIZE**2).view(2, 2, SIZE, SIZE) * model.std
     solver = PrismaSolver(model, Schedule(3), noise_sd=uneven, symmetric=True)
@@ -112,7 +101,8 @@ def test_each_draw_is_that_of_its_turned_problem_from_turned_noise():
 
 
 def test_the_first_draw_sees_its_problem_as_it_is_however_work_is_split():
-    model, (a, u) = lifted(), data.problems(pdes.load("poisson", size=SIZE), 1)
+    pde = pdes.load("poisson", size=SIZE)
+    model, (a, u) = lifted_network(pde), data.problems(pde, 1)
     seen = observe("sparse_forward", a, u, rate=0.1, index=range(1))
     plain = draws_of(PrismaSolver(model, Schedule(2)), seen, 3)
     turned = draws_of(PrismaSolver(model, Schedule(2), symmetric=True), seen, 3)
@@ -124,7 +114,7 @@ def test_the_first_draw_sees_its_problem_as_it_is_however_work_is_split():
 
 
 def test_equations_without_symmetry_are_refused():
-    model = lifted("burgers")
+    model = lifted_network(pdes.load("burgers", size=SIZE))
     a, _ = data.problems(model.pde, 1)
 
     with pytest.raises(ConfigError, match="burgers changes when the square"):
