@@ -5,8 +5,7 @@ import re
 
 import pytest
 import torch
-from small import network
-from test_lifted import build
+from small import lifted_network, network
 
 from prisma_lib import cells, data, lifts, pdes, solve
 from prisma_lib.edm import Schedule
@@ -94,7 +93,7 @@ def test_a_lift_that_is_sure_is_the_answer(given, asked, quick):
     place, unit = "au".index(asked), problems.statistics.std["au".index(asked)]
     assert (found.sd[:, place] > 0).all()
 
-    draws = solve(build(pde), **known, noise_sd=0.0, samples=2, steps=3)
+    draws = solve(lifted_network(pde), **known, noise_sd=0.0, samples=2, steps=3)
 
     answer = getattr(draws, asked)[:, :, 0]
     assert (answer - found.mean[:, place]).abs().max() < 1e-6 * unit
