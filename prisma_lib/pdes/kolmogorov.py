@@ -42,6 +42,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from prisma_lib import progress
 from prisma_lib.checks import check_count, check_number
 from prisma_lib.errors import ConfigError
 from prisma_lib.fields import fourier_field, keyed_normal
@@ -202,12 +203,13 @@ class Kolmogorov(OneStep):
         for row, (number, _) in enumerate(places):
             rows[number].append(row)
         both = torch.empty(len(places), 2, *self.grid.shape)
-        for number, members in rows.items():
-            firsts = [places[row][1] for row in members]
-            wanted = [frame for first in firsts for frame in (first, first + 1)]
-            fine = self._trajectories.frames(key, number, wanted)
-            coarse = resample(fine.double(), self.grid.shape).float()
-            both[members] = coarse.view(len(members), 2, *self.grid.shape)
+        with progress.bar(len(rows), "trajectory", leave=False) as bar:
+            for number, members in rows.items():
+                wanted = [places[row][1] + step for row in members for step in (0, 1)]
+                fine = self._trajectories.frames(key, number, wanted)
+                coarse = resample(fine.double(), self.grid.shape).float()
+                both[members] = coarse.view(len(members), 2, *self.grid.shape)
+                bar.update()
         a, u = both.to(device).split(1, dim=1)
         return a, u
 
