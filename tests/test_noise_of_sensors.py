@@ -30,6 +30,16 @@ def test_noise_is_found_and_clean_sensors_have_none(name, quick):
         assert not noisy[:, 1 - mine].any()
 
 
+def test_a_clean_problem_is_hardly_ever_taken_for_a_noisy_one():
+    # It may look noisier than all 128 that it is compared with: one in 129 does.
+    pde = pdes.load("darcy", size=32)
+    problems = cells.benchmark(pde, 512, split="validation")
+
+    found = lifts.noise_of(pde, cells.observation_of(problems, "forward", "full"))
+
+    assert found.any(1).sum() <= 1
+
+
 def test_both_fields_have_noise_of_their_own():
     pde = pdes.load("poisson", size=SIZE)
     a, u = data.problems(pde, N, split="validation")

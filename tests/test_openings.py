@@ -78,6 +78,17 @@ OPENINGS = {
             *(ratio(f"{d} sparse", "FunDPS") for d in ("forward", "inverse")),
         ],
     ),
+    "24_kolmogorov": (
+        "kolmogorov",
+        [
+            *(N, STEPS, *both("full", "PRISMA"), error("forward full", "persistence")),
+            *(*both("full", "FNO"), error("forward full", "numerical solver")),
+            ratio("forward full", "DiffusionPDE", "n"),
+            *(ratio(f"{d} full", "DiffusionPDE") for d in ("forward", "inverse")),
+            *(FEW, error("forward sparse"), *both("noisy", "PRISMA")),
+            *(error("forward sparse", "mean field"), *both("noisy", "PRISMA-L")),
+        ],
+    ),
     "25_eikonal": (
         "eikonal",
         [

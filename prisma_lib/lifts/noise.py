@@ -7,8 +7,8 @@ $$\log p = -\frac12 \sum_i \Big( \log(\lambda_i + s^2) + \frac{z_i^2}{\lambda_i 
 \Big).$$
 
 Fields that are no Gaussian ones can look a little noisy when they are not. The same
-estimate of clean training problems, seen by the same sensors, says how noisy: what lies
-below is no noise.
+estimate of clean training problems, seen by the same sensors, says how noisy: what is
+not a quarter more than the largest of these is no noise.
 """
 
 import torch
@@ -25,6 +25,9 @@ LEVELS = torch.logspace(-4, 1, 251, dtype=torch.float64)
 _FLOOR = 1e-12  # of the variance, for values that are known beforehand
 _FEW = 4  # sensors that say nothing of their noise
 _MANY = 1024  # sensors that say enough
+# Times the noise of the noisiest of 128 clean problems, which the next ones exceed: of
+# 1,024 problems of Darcy flow 16 did, and 3 by a tenth.
+_MARGIN = 1.25
 
 
 @torch.no_grad()
@@ -58,7 +61,7 @@ def noise_of(pde: PDE, observation: Observation) -> Float[Tensor, "b 2"]:
             known = (clean[:, mine] - krige.prior.mean.flatten()[mine]) @ vectors
             unit = krige.prior.variance[mine].mean().sqrt()
             level = _likeliest(values, measured, unit)
-            least = _likeliest(values, known, unit).max()
+            least = _MARGIN * _likeliest(values, known, unit).max()
             found[problems, field] = torch.where(level > least, level, 0.0)
     return found
 
