@@ -11,10 +11,14 @@
 #
 # PRISMA learns from examples what two lines of numerical analysis know: that the
 # pressure solves an equation, that a field between two sensors is near both. PRISMA-L,
-# which is ours and not the paper's, is told. Numerical analysis makes an estimate $m$
-# of both fields and a standard deviation $s$ of its error (the *lift*, once a solve),
-# and the network is a denoiser around it, preconditioned point by point as Karras et
-# al. precondition around zero:
+# which is ours and not the paper's, is told. **Of whole fields of Darcy flow one draw
+# errs by 0.27 % forward and 1.02 % backward; from whole, few or noisy ones the mean of
+# eight errs 0.43 to 1.03 times as much as the estimate that it starts from, and 0.29 to
+# 1.01 times as much as that of the paper's method, which saw no noise in training.**
+#
+# Numerical analysis makes an estimate $m$ of both fields and a standard deviation $s$
+# of its error (the *lift*, once a solve), and the network is a denoiser around it,
+# preconditioned point by point as Karras et al. precondition around zero:
 #
 # $$D = m + \frac{s^2}{s^2 + \sigma^2} (x_\sigma - m) + \frac{s \, \sigma}{\sqrt{s^2 +
 # \sigma^2}} F_\theta\Big(\frac{x_\sigma - m}{\sqrt{s^2 + \sigma^2}}, m, s, M y, M, r,
@@ -28,10 +32,7 @@
 # What else differs from the paper: its sensors stand in patches, on columns and in
 # windows, too, on both fields now and then, and are noisy; the network is told how
 # noisy, and when nobody knows, the noise is estimated. Attention to the residual is as
-# in the paper. **On Darcy flow the mean of eight draws errs 0.43 to 1.03 times as much
-# as the estimate that it starts from, and 0.29 to 1.01 times as much as that of the
-# paper's method, which saw no noise in training.** What it should be told is answered
-# by the table of variants.
+# in the paper. What it should be told is answered by the table of variants.
 #
 # Needs: the shipped models `darcy-32L` and `darcy-32`, no GPU; the rows of
 # `python -m prisma_lib.screen params/physics_lift_train.yaml` for the table of

@@ -20,6 +20,7 @@ from facts import (
     scaled,
 )
 
+from prisma_lib.cells import REGIMES
 from prisma_lib.claims.moments import MOMENTS, NEAR_ZERO
 
 DARCY, POISSON, HELMHOLTZ = ({"pde": p} for p in ("darcy", "poisson", "helmholtz"))
@@ -117,6 +118,13 @@ def kurtosis(direction, method="PRISMA"):
     return of(fmean, method=method, direction=direction, n=n, **MOMENT)
 
 
+def of_eight(reduce, other, **more):
+    """Makes an extreme, over cells, of the mean of eight of PRISMA-L over another."""
+    cells = [f"{way} {regime}" for way in ("forward", "inverse") for regime in REGIMES]
+    pairs = [(error(c, "PRISMA-L", mean_of=8), error(c, other, **more)) for c in cells]
+    return on(lambda *those: reduce(those), *(on(QUOTIENT, *pair) for pair in pairs))
+
+
 LARGEST = {"direction": "inverse", "regime": "full", **HELMHOLTZ}
 FEWEST = {"n": 8, "steps": 20, **DARCY}
 AT_2 = {"noise_sd": 2, "n": 64}
@@ -162,6 +170,14 @@ STUDIES = {
             along("helmholtz", "sparse", 20),
             extreme(max, "fall", "estimate", "kolmogorov", "full", 100),
             scaled(-1, extreme(min, "fall", "estimate", "kolmogorov", "noisy", 20)),
+        ],
+    ),
+    "34_physics_lift": (
+        "darcy",
+        [
+            *both("full", "PRISMA-L"),
+            *(of_eight(reduce, "lift") for reduce in (min, max)),
+            *(of_eight(reduce, "PRISMA", mean_of=8) for reduce in (min, max)),
         ],
     ),
     "40_noise_levels": (
