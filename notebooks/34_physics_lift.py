@@ -37,7 +37,7 @@
 # Needs: the shipped models `darcy-32L` and `darcy-32`, no GPU; the rows of
 # `python -m prisma_lib.screen params/physics_lift_train.yaml` for the table of
 # variants. The errors in every cell are read from the rows of `20_darcy` where they are
-# recorded. The rest takes less than half an hour on two cores, of which the number of
+# recorded. The rest takes about forty minutes of two cores, of which the number of
 # calls is printed below; a run that is cut goes on with the answers that it has.
 
 # %%
