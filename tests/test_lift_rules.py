@@ -8,7 +8,7 @@ import torch
 from scipy.sparse.linalg import LinearOperator, cg
 
 from prisma_lib import data, flux_form, lifts, metrics, pdes
-from prisma_lib.lifts import burgers, darcy, flows, kriging, priors
+from prisma_lib.lifts import burgers, darcy, estimates, flows, kriging, priors
 from prisma_lib.lifts.sensors import sensors
 from prisma_lib.observe import Observation, add_noise, observe
 from prisma_lib.pdes.burgers import cole_hopf
@@ -258,6 +258,23 @@ def test_backward_steps_do_not_invent_what_diffusion_took():
     change = flows.earlier(pde, u + noise.double()) - flows.earlier(pde, u)
 
     assert 5e-6 < change.abs().max() < 5e-4
+
+
+@pytest.mark.parametrize("name", ["darcy", "eikonal", "burgers", "navier_stokes"])
+def test_once_prepared_no_lift_waits_for_what_they_share(name):
+    pde = pdes.load(name, size=12)
+    rules = estimates.error_of, estimates._nonlinear
+    shared = *rules, priors.kriging_of, priors.training_pairs
+    for kept in shared:
+        kept.cache_clear()
+
+    lifts.prepare(pde)
+    made = [kept.cache_info().misses for kept in shared]
+    for rates in ((1, 0), (0, 1), (0.1, 0), (0, 0.1)):
+        pde.lift(masked(pde, rates, 2))
+
+    assert made[1] > 0
+    assert [kept.cache_info().misses for kept in shared] == made
 
 
 def test_the_door_is_the_method_of_the_equation():

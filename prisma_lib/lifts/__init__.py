@@ -15,10 +15,11 @@ import torch
 from prisma_lib.lifts import burgers, darcy, eikonal, flows, linear
 from prisma_lib.lifts.estimates import estimate
 from prisma_lib.lifts.noise import noise_of
-from prisma_lib.lifts.priors import kriging_of
+from prisma_lib.lifts.priors import kriging_of, training_pairs
 from prisma_lib.lifts.sensors import levels, sensors
 from prisma_lib.observed import Lift, Noise, Observation
 from prisma_lib.pdes.base import PDE
+from prisma_lib.posterior import is_gaussian
 
 __all__ = [
     "burgers",
@@ -34,8 +35,22 @@ __all__ = [
 
 
 def prepare(pde: PDE, device: torch.device | str = "cpu") -> None:
-    """Makes what lifts of an equation share, which the first one would wait for."""
+    """Makes what lifts of an equation share, which the first one would wait for.
+
+    That is its covariance and, where a rule takes a whole field to the other one, the
+    error of the rule. What noise on whole fields needs is too large to make unasked.
+
+    Args:
+        pde: The equation.
+        device: Where the lifts will be.
+    """
     kriging_of(pde, torch.device(device))
+    if is_gaussian(pde) or estimate.dispatch(type(pde)) is estimate.dispatch(PDE):
+        return
+    a, u = (x.to(device) for x in training_pairs(pde)[:1].split(pde.channels, 1))
+    none, every = torch.zeros_like, torch.ones_like
+    lift(pde, Observation(a, none(u), every(a), none(u)))
+    lift(pde, Observation(none(a), u, none(a), every(u)))
 
 
 @torch.no_grad()
