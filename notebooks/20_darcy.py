@@ -29,8 +29,8 @@
 # % of the points are misjudged, of 50 % by chance.
 #
 # Needs: the shipped model `darcy-32`, no GPU; uses the weights of baselines in
-# `outputs/models/baselines` that are there. With all of them it took 57
-# minutes of one core.
+# `outputs/models/baselines` that are there. With all of them it takes about two hours
+# of one core.
 
 # %%
 from pathlib import Path

@@ -12,7 +12,7 @@
 # PRISMA learns from examples what two lines of numerical analysis know: that the
 # pressure solves an equation, that a field between two sensors is near both. PRISMA-L,
 # which is ours and not the paper's, is told. **Of whole fields of Darcy flow one draw
-# errs by 0.27 % forward and 1.02 % backward; from whole, few or noisy ones the mean of
+# errs by 0.26 % forward and 1.02 % backward; from whole, few or noisy ones the mean of
 # eight errs 0.43 to 1.03 times as much as the estimate that it starts from, and 0.29 to
 # 1.01 times as much as that of the paper's method, which saw no noise in training.**
 #
