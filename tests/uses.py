@@ -8,6 +8,7 @@ import operator
 from facts import error, fixed, of, on, one, scaled
 
 from prisma_lib.cells import REGIMES
+from prisma_lib.targets import CALIBRATED
 
 DARCY = {"pde": "darcy"}
 PLACED, PART = "placed_90", "residual_time_fraction"
@@ -18,6 +19,22 @@ def ending(metric, regime):
     """Makes what was recorded of draws of Darcy's rock, where two values end them."""
     about = {"method": "PRISMA", "draws": 19, "two values": "", "n": 64}
     return one(metric=metric, regime=regime, direction="inverse", **DARCY, **about)
+
+
+def calibrated(reduce, method):
+    """Makes a number of cells: of each, whether its draws are within all limits."""
+
+    def number(rows):
+        within = {}
+        for row in rows:
+            if row["method"] == method and row["metric"] in CALIBRATED:
+                low, high = CALIBRATED[row["metric"]]
+                cell = row["pde"], row["direction"], row["regime"]
+                within.setdefault(cell, []).append(low <= float(row["value"]) <= high)
+        assert {len(each) for each in within.values()} == {len(CALIBRATED)}
+        return reduce([all(each) for each in within.values()])
+
+    return number
 
 
 def grid(size, method="PRISMA"):
@@ -59,6 +76,8 @@ USES = {
             *(ending("spread_skill", r) for r in REGIMES),
             fixed(int(PLACED.removeprefix("placed_"))),
             *(scaled(100, ending(PLACED, r)) for r in REGIMES),
+            *(calibrated(sum, "PRISMA-L"), calibrated(len, "PRISMA-L")),
+            calibrated(sum, "PRISMA"),
         ],
     ),
     "51_superresolution": (
