@@ -13,7 +13,7 @@
 # draws of Darcy's rock spread 1.14 (full), 1.07 (sparse), 0.38 (noisy) times their
 # error, and 90 % intervals hold 92, 91 and 47 % of the points in doubt. Where the exact
 # posterior is known PRISMA-L, ours, is calibrated in 7 of 8 cells, PRISMA in 2.** No
-# other network saw noise in training.
+# network but PRISMA-L saw noise in training.
 #
 # The paper draws sixteen rocks for the same pressure, finds that they spread more where
 # less is known (0.32, 0.52 and 1.45 for full, sparse and noisy observations) and that
